@@ -1,0 +1,31 @@
+"""Batch imitation learning: from logged data alone to a policy you can deploy and a number you can trust."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from ilbrl.data import Dataset, concatenate, load
+    from ilbrl.policy import Policy
+
+# Where each public name lives; resolved on first use, so that `import ilbrl` stays fast and needs no JAX.
+_HOMES = {
+    "Dataset": "ilbrl.data",
+    "Policy": "ilbrl.policy",
+    "concatenate": "ilbrl.data",
+    "load": "ilbrl.data",
+}
+__all__ = ["Dataset", "Policy", "concatenate", "load"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'ilbrl' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,0 +1,54 @@
+"""The `ilbrl` command: one file per subcommand, imported only when it is asked for."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+from ilbrl.errors import IlbrlError
+
+COMMANDS = {
+    "demo": "the whole job on built-in data, in a few minutes",
+    "data": "inspect, convert and make datasets",
+    "label": "how close every logged step is to the expert's support",
+    "train": "train a population of policies from logs",
+    "rollout": "score a policy in its environment",
+    "bounds": "the paper's sample-complexity bounds, as a calculator",
+    "tabular": "ILBRL on a finite MDP, without any deep learning",
+}
+
+EXIT_CODES = "exit codes: 0 done · 1 done, and the answer is bad news · 2 bad input or usage · 130 interrupted"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run `ilbrl COMMAND …` and return its exit code (the console script passes it on to the shell)."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] == ["--version"]:
+        from ilbrl import __version__
+
+        print(f"ilbrl {__version__}")
+        return 0
+    if not words or words[0] in ("-h", "--help"):
+        print(_overview())
+        return 0 if words else 2
+    if words[0] not in COMMANDS:
+        print(f"ilbrl: no command {words[0]!r}\n\n{_overview()}", file=sys.stderr)
+        return 2
+    command = importlib.import_module(f"ilbrl.cli.{words[0]}")
+    try:
+        return command.main(words[1:])
+    except IlbrlError as error:
+        print(f"ilbrl {words[0]}: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("\nilbrl: interrupted", file=sys.stderr)
+        return 130
+
+
+def _overview() -> str:
+    rows = "\n".join(f"  {name:<9} {what}" for name, what in COMMANDS.items())
+    return (
+        "Batch imitation learning: from logged data alone to a policy you can deploy.\n\n"
+        f"usage: ilbrl COMMAND …      (ilbrl COMMAND --help explains each)\n\n{rows}\n\n{EXIT_CODES}"
+    )

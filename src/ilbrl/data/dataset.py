@@ -1,0 +1,245 @@
+"""The dataset: immutable, episode-ordered transitions that know their episodes and where they came from."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+
+import numpy as np
+
+from ilbrl.errors import IlbrlError
+from ilbrl.policy import Policy
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """N transitions (s, a, s′), in the order they were logged, episode after episode.
+
+    An episode ends where `terminals` or `timeouts` is true, or at the last row. The two are different things:
+    after a terminal nothing more can be earned, after a time-out the log merely stops and values bootstrap
+    through it. An episode that ends with neither was cut by the end of the file and is not `complete`.
+    """
+
+    observations: np.ndarray  # [N, obs_dim] float32
+    actions: np.ndarray  # [N, act_dim] float32, or [N] int64 when discrete
+    next_observations: np.ndarray  # [N, obs_dim] float32
+    terminals: np.ndarray  # [N] bool
+    timeouts: np.ndarray  # [N] bool
+    rewards: np.ndarray | None = None  # [N] float32; None: the logs carry none
+    log_probs: np.ndarray | None = None  # [N] float32 log-probabilities of the logged actions
+    is_expert: np.ndarray | None = None  # [N] bool, set by `concatenate` and `as_expert`; None: unknown
+    action_low: np.ndarray | None = None  # [act_dim]; None: unknown, or discrete
+    action_high: np.ndarray | None = None
+    policy: Policy | None = None  # the behaviour policy, where the file carries it
+    source: str = "arrays"
+    notes: tuple[str, ...] = field(default=())  # what a reader had to decide; shown by the doctor
+
+    def __post_init__(self) -> None:
+        for name, dtype in _DTYPES.items():
+            array = getattr(self, name)
+            if array is not None:
+                wanted = np.int64 if name == "actions" and np.issubdtype(np.asarray(array).dtype, np.integer) else dtype
+                frozen = np.ascontiguousarray(array, wanted).view()  # a view: the caller's array stays writeable
+                frozen.flags.writeable = False
+                object.__setattr__(self, name, frozen)
+        self._check_shapes()
+
+    def _check_shapes(self) -> None:
+        n = len(self.observations)
+        if self.observations.ndim != 2:
+            raise IlbrlError(
+                f"{self.source}: observations must be [N, obs_dim], found shape {self.observations.shape}"
+                " (flatten images and nested observations first)"
+            )
+        if self.actions.ndim != (1 if self.discrete else 2):
+            raise IlbrlError(
+                f"{self.source}: actions must be [N, act_dim] floats or [N] integers, found {self.actions.dtype}"
+                f" of shape {self.actions.shape}"
+            )
+        if self.next_observations.shape != self.observations.shape:
+            raise IlbrlError(
+                f"{self.source}: next_observations has shape {self.next_observations.shape},"
+                f" observations {self.observations.shape}; they must be equal"
+            )
+        for name in ("actions", "terminals", "timeouts", "rewards", "log_probs", "is_expert"):
+            array = getattr(self, name)
+            if array is not None and (len(array) != n or (name != "actions" and array.ndim != 1)):
+                raise IlbrlError(f"{self.source}: {name} has shape {array.shape}, but observations has {n} rows")
+        for name in ("action_low", "action_high"):
+            bound = getattr(self, name)
+            if bound is not None and bound.shape != (self.act_dim,):
+                raise IlbrlError(f"{self.source}: {name} has shape {bound.shape}, expected ({self.act_dim},)")
+
+    def __len__(self) -> int:
+        return len(self.observations)
+
+    def __repr__(self) -> str:
+        kind = "discrete" if self.discrete else f"{self.act_dim} numbers"
+        return (
+            f"Dataset({self.source!r}: {len(self):,} transitions in {self.num_episodes:,} episodes,"
+            f" observations of {self.obs_dim} numbers, actions {kind}"
+            f"{'' if self.rewards is not None else ', no rewards'})"
+        )
+
+    @property
+    def obs_dim(self) -> int:
+        return self.observations.shape[1]
+
+    @property
+    def act_dim(self) -> int:
+        return 1 if self.discrete else self.actions.shape[1]
+
+    @property
+    def discrete(self) -> bool:
+        return self.actions.dtype == np.int64
+
+    # --- episodes -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def episode_starts(self) -> np.ndarray:
+        """[E] row of the first transition of each episode."""
+        if len(self) == 0:
+            return np.zeros(0, np.int64)
+        return np.concatenate([[0], np.flatnonzero((self.terminals | self.timeouts)[:-1]) + 1])
+
+    @property
+    def num_episodes(self) -> int:
+        return len(self.episode_starts)
+
+    @cached_property
+    def episode_lengths(self) -> np.ndarray:
+        """[E] transitions in each episode."""
+        return np.diff(np.append(self.episode_starts, len(self)))
+
+    @cached_property
+    def complete(self) -> np.ndarray:
+        """[E] bool: the episode ended by a terminal or a time-out, not by the end of the file."""
+        last = self.episode_starts + self.episode_lengths - 1
+        return self.terminals[last] | self.timeouts[last]
+
+    @cached_property
+    def episode_of(self) -> np.ndarray:
+        """[N] episode number of each row."""
+        return np.repeat(np.arange(self.num_episodes), self.episode_lengths)
+
+    @cached_property
+    def step_of(self) -> np.ndarray:
+        """[N] time step of each row within its episode, from 0."""
+        return np.arange(len(self)) - np.repeat(self.episode_starts, self.episode_lengths)
+
+    @property
+    def initial_observations(self) -> np.ndarray:
+        """[E, obs_dim] first observation of each episode."""
+        return self.observations[self.episode_starts]
+
+    def returns(self, gamma: float = 1.0) -> np.ndarray:
+        """[E] float64 Monte-Carlo returns Σ_t γ^t r_t of each episode (complete or not: see `complete`)."""
+        if self.rewards is None:
+            raise IlbrlError(f"{self.source}: returns need rewards, and these logs carry none")
+        if len(self) == 0:
+            return np.zeros(0)
+        discounted = self.rewards.astype(np.float64)
+        if gamma != 1.0:
+            discounted *= gamma**self.step_of
+        return np.add.reduceat(discounted, self.episode_starts)
+
+    # --- selecting and joining ------------------------------------------------------------------------------------
+
+    def episodes(self, which: Sequence[int] | np.ndarray | slice) -> Dataset:
+        """The given episodes, in the given order."""
+        chosen = np.arange(self.num_episodes)[which]
+        if len(chosen) and (np.diff(chosen) == 1).all():  # neighbours: one slice instead of a copy
+            start = self.episode_starts[chosen[0]]
+            rows: slice | np.ndarray = slice(start, self.episode_starts[chosen[-1]] + self.episode_lengths[chosen[-1]])
+        else:
+            starts, lengths = self.episode_starts[chosen], self.episode_lengths[chosen]
+            offset = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+            rows = np.repeat(starts, lengths) + offset
+        return self._rows(rows)
+
+    def transitions(self, start: int, stop: int) -> Dataset:
+        """Rows start … stop − 1; an episode cut at the end is no longer complete."""
+        return self._rows(slice(start, stop))
+
+    def _rows(self, rows: slice | np.ndarray) -> Dataset:
+        arrays = {name: getattr(self, name) for name in _PER_ROW}
+        picked = {name: array[rows] for name, array in arrays.items() if array is not None}
+        if isinstance(rows, np.ndarray):  # an unfinished episode must stay apart from what now follows it
+            last = np.cumsum(self.episode_lengths)[self.episode_of[rows[:-1]]] - 1 == rows[:-1]
+            if (last & ~(picked["terminals"] | picked["timeouts"])[:-1]).any():
+                raise IlbrlError(
+                    f"{self.source}: its last episode was cut by the end of the file and can only come last;"
+                    " select complete episodes, or keep the order"
+                )
+        return replace(self, **picked)
+
+    def as_expert(self) -> Dataset:
+        return replace(self, is_expert=np.ones(len(self), bool))
+
+    # --- identity -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def content_hash(self) -> str:
+        """Hexadecimal SHA-256 of every array (names, shapes, bytes); the source label and notes do not count."""
+        digest = hashlib.sha256()
+        for name in _DTYPES:
+            array = getattr(self, name)
+            if array is not None:
+                digest.update(f"{name}{array.dtype}{array.shape}".encode())
+                digest.update(array.data)
+        return digest.hexdigest()
+
+
+_DTYPES = {
+    "observations": np.float32,
+    "actions": np.float32,
+    "next_observations": np.float32,
+    "terminals": np.bool_,
+    "timeouts": np.bool_,
+    "rewards": np.float32,
+    "log_probs": np.float32,
+    "is_expert": np.bool_,
+    "action_low": np.float32,
+    "action_high": np.float32,
+}
+_PER_ROW = [name for name in _DTYPES if not name.startswith("action_")]
+assert set(_DTYPES) <= {f.name for f in fields(Dataset)}
+
+
+def concatenate(parts: Sequence[Dataset]) -> Dataset:
+    """Join datasets row after row; `is_expert` says which rows came from an `as_expert()` part.
+
+    A part whose last episode was cut by its end gets a time-out there, so that it does not run into the next.
+    Optional fields survive where every part has them; bounds must agree.
+    """
+    if not parts:
+        raise IlbrlError("nothing to concatenate")
+    first = parts[0]
+    for part in parts[1:]:
+        if (part.obs_dim, part.act_dim, part.discrete) != (first.obs_dim, first.act_dim, first.discrete):
+            raise IlbrlError(f"cannot join {part!r} with {first!r}: observations and actions must have the same shape")
+    arrays: dict[str, np.ndarray | None] = {}
+    for name in _PER_ROW:
+        columns = [getattr(part, name) for part in parts]
+        if name == "is_expert" and any(column is not None for column in columns):
+            columns = [np.zeros(len(p), bool) if c is None else c for p, c in zip(parts, columns)]
+        kept = [column for column in columns if column is not None]
+        arrays[name] = np.concatenate(kept) if len(kept) == len(columns) else None
+    timeouts, ends = arrays["timeouts"], np.cumsum([len(part) for part in parts])
+    assert timeouts is not None
+    cuts = [end - 1 for part, end in zip(parts[:-1], ends) if len(part) and not part.complete[-1]]
+    timeouts[cuts] = True
+    notes = tuple(note for part in parts for note in part.notes)
+    if cuts:
+        notes += (f"rows {', '.join(map(str, cuts))}: an unfinished last episode was closed as a time-out when joined",)
+    bounds = {}
+    for name in ("action_low", "action_high"):
+        known = [getattr(part, name) for part in parts if getattr(part, name) is not None]
+        if any(not np.array_equal(bound, known[0]) for bound in known):
+            raise IlbrlError(f"cannot join datasets whose {name} differ: {[bound.tolist() for bound in known]}")
+        bounds[name] = known[0] if known else None
+    policy = first.policy if all(part.policy is first.policy for part in parts) else None
+    source = " + ".join(dict.fromkeys(part.source for part in parts))
+    return Dataset(**arrays, **bounds, policy=policy, source=source, notes=notes)  # pyright: ignore[reportArgumentType]
