@@ -1,5 +1,7 @@
 """Logged data: the dataset, its readers and writers, the doctor, splits, and the built-in benchmark."""
 
 from ilbrl.data.dataset import Dataset, concatenate
+from ilbrl.data.formats.arrays import from_arrays
+from ilbrl.data.loading import load, save
 
-__all__ = ["Dataset", "concatenate"]
+__all__ = ["Dataset", "concatenate", "from_arrays", "load", "save"]

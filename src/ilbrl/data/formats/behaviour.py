@@ -1,0 +1,69 @@
+"""A behaviour policy stored beside its data, in the layout of D4RL's `metadata/policy`.
+
+`fc0/weight` [fan_out, fan_in], `fc0/bias`, `fc1/…`, then `last_fc/…` (the mean) and `last_fc_log_std/…`, with
+`nonlinearity` and `output_distribution` as text. Log standard deviations are clipped to [−20, 2], as in rlkit,
+which trained D4RL's policies. What that layout cannot say of our policies (bounds, normaliser, other limits)
+is written as further fields, which other readers ignore.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import numpy as np
+
+from ilbrl.errors import IlbrlError
+from ilbrl.policy import Policy
+
+RLKIT_LOG_STD_BOUNDS = (-20.0, 2.0)
+_OPTIONAL = ("obs_mean", "obs_std")
+
+
+def policy_from_fields(arrays: Mapping[str, np.ndarray], texts: Mapping[str, str], act_dim: int) -> Policy:
+    """The policy; an IlbrlError says what about it is not understood."""
+    head, activation = texts.get("output_distribution", "tanh_gaussian"), texts.get("nonlinearity", "relu")
+    if head not in ("tanh_gaussian", "deterministic") or activation not in ("relu", "tanh"):
+        raise IlbrlError(f"a policy with output {head!r} and nonlinearity {activation!r} is not supported")
+    depth = sum(name.startswith("fc") and name.endswith("/weight") for name in arrays)
+    wanted = [*(f"fc{i}" for i in range(depth)), "last_fc", *(["last_fc_log_std"] if head == "tanh_gaussian" else [])]
+    missing = [f"{n}/{part}" for n in wanted for part in ("weight", "bias") if f"{n}/{part}" not in arrays]
+    if missing:
+        raise IlbrlError(f"{', '.join(missing)} missing")
+    layers = [(arrays[f"{n}/weight"].T, arrays[f"{n}/bias"]) for n in wanted]
+    if head == "tanh_gaussian":
+        (mean, mean_bias), (log_std, log_std_bias) = layers.pop(-2), layers.pop()
+        layers.append((np.concatenate([mean, log_std], 1), np.concatenate([mean_bias, log_std_bias])))
+    return Policy(
+        layers=tuple((np.ascontiguousarray(w, np.float32), np.asarray(b, np.float32)) for w, b in layers),
+        action_low=np.asarray(arrays.get("action_low", np.full(act_dim, -1)), np.float32),
+        action_high=np.asarray(arrays.get("action_high", np.full(act_dim, 1)), np.float32),
+        head=head,
+        activation=activation,
+        log_std_bounds=_pair(arrays.get("log_std_bounds", np.array(RLKIT_LOG_STD_BOUNDS))),
+        metadata=json.loads(texts.get("metadata", "{}")),
+        **{name: np.asarray(arrays[name], np.float32) for name in _OPTIONAL if name in arrays},
+    )
+
+
+def policy_to_fields(policy: Policy) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """(arrays, texts) such that `policy_from_fields` gives the same policy back."""
+    arrays: dict[str, np.ndarray] = {}
+    for i, (weight, bias) in enumerate(policy.layers[:-1]):
+        arrays[f"fc{i}/weight"], arrays[f"fc{i}/bias"] = weight.T, bias
+    weight, bias = policy.layers[-1]
+    k = policy.act_dim
+    arrays["last_fc/weight"], arrays["last_fc/bias"] = weight[:, :k].T, bias[:k]
+    if policy.head == "tanh_gaussian":
+        arrays["last_fc_log_std/weight"], arrays["last_fc_log_std/bias"] = weight[:, k:].T, bias[k:]
+    arrays |= {"action_low": policy.action_low, "action_high": policy.action_high}
+    arrays["log_std_bounds"] = np.array(policy.log_std_bounds)
+    if policy.obs_mean is not None and policy.obs_std is not None:
+        arrays |= {"obs_mean": policy.obs_mean, "obs_std": policy.obs_std}
+    texts = {"nonlinearity": policy.activation, "output_distribution": policy.head}
+    return arrays, texts | {"metadata": json.dumps(dict(policy.metadata), sort_keys=True)}
+
+
+def _pair(bounds: np.ndarray) -> tuple[float, float]:
+    low, high = bounds.tolist()
+    return low, high

@@ -1,0 +1,60 @@
+"""Opening HDF5 files and reading their arrays, with errors that name file and field."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+from ilbrl.errors import IlbrlError
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[h5py.File]:
+    """The file, open for reading; anything that is no whole HDF5 file is refused in one sentence."""
+    if path.is_dir():
+        raise IlbrlError(f"{path}: is a folder; name the file inside it")
+    if not path.is_file():
+        raise IlbrlError(f"{path}: no such file")
+    if path.stat().st_size == 0:
+        raise IlbrlError(f"{path}: is an empty file")
+    if not h5py.is_hdf5(path):
+        raise IlbrlError(f"{path}: is not an HDF5 file, whatever its name says; check how it was written or downloaded")
+    try:
+        file = h5py.File(path, "r")
+    except OSError as error:
+        raise IlbrlError(f"{path}: cannot be read as HDF5 ({_reason(error)}); copy or download it again") from None
+    with file:
+        yield file
+
+
+def read_array(group: h5py.Group, name: str) -> np.ndarray:
+    """One numeric array, floats as float32: HDF5 converts while it reads, so nothing is held twice."""
+    dataset = group[name]
+    where = f"{group.file.filename}: {f'{group.name}/{name}'.lstrip('/')}"
+    if not isinstance(dataset, h5py.Dataset):
+        raise IlbrlError(f"{where} is a group of fields, expected one array")
+    if dataset.dtype.kind not in "biuf":
+        raise IlbrlError(f"{where} holds {dataset.dtype} values, not numbers; store a plain numeric array")
+    array = np.empty(dataset.shape, np.float32 if dataset.dtype.kind == "f" else dataset.dtype)
+    try:
+        if array.ndim == 0:
+            array[()] = dataset[()]
+        elif array.size:
+            dataset.read_direct(array)
+    except (OSError, RuntimeError) as error:
+        raise IlbrlError(f"{where} cannot be read ({_reason(error)}); the file is damaged, copy it again") from None
+    return array
+
+
+def read_text(group: h5py.Group, name: str) -> str:
+    """One string, however it was stored."""
+    value = group[name][()]  # pyright: ignore[reportIndexIssue]
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def _reason(error: Exception) -> str:
+    return str(error).split("(")[-1].rstrip(")")

@@ -1,0 +1,77 @@
+"""The text that names a dataset, and what comes back for it."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ilbrl
+from ilbrl.data import from_arrays, save
+from ilbrl.data.loading import Spec, parse
+from ilbrl.errors import IlbrlError
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    """Two episodes of 3 and 2 steps: observations count 0, 1, 2, 3 and 10, 11, 12."""
+    dataset = from_arrays(
+        observations=[[0], [1], [2], [10], [11]],
+        next_observations=[[1], [2], [3], [11], [12]],
+        actions=np.zeros((5, 1)),
+        rewards=[1, 1, 1, 5, 5],
+        terminals=[0, 0, 1, 0, 0],
+        timeouts=[0, 0, 0, 0, 1],
+    )
+    return save(dataset, tmp_path / "logs.npz")
+
+
+@pytest.mark.parametrize(
+    ("text", "spec"),
+    [
+        ("hopper/medium", Spec("hopper/medium")),
+        ("hopper/medium:400_000", Spec("hopper/medium", count=400_000)),
+        ("logs.hdf5:18ep", Spec("logs.hdf5", count=18, unit="episodes")),
+        ("logs.hdf5:18steps", Spec("logs.hdf5", count=18)),
+        ("d4rl:a/b.dat", Spec("a/b.dat", "d4rl")),
+        ("npz:a:5", Spec("a", "npz", 5)),
+        ("odd:name.npz", Spec("odd:name.npz")),
+        ("logs.npz:five", Spec("logs.npz:five")),
+    ],
+)
+def test_parse(text: str, spec: Spec) -> None:
+    assert parse(text) == spec
+
+
+def test_a_bare_count_is_in_the_unit_the_caller_names() -> None:
+    assert parse("logs.npz:3", "episodes") == Spec("logs.npz", count=3, unit="episodes")
+    assert parse("logs.npz:3steps", "episodes") == Spec("logs.npz", count=3, unit="transitions")
+
+
+def test_an_existing_file_may_be_named_like_a_count(logs: Path) -> None:
+    odd = logs.rename(logs.with_name("npz:7"))
+    assert len(ilbrl.load(f"npz:{odd}")) == 5
+
+
+def test_load_takes_the_first_transitions_or_episodes(logs: Path) -> None:
+    assert len(ilbrl.load(logs)) == 5
+    assert ilbrl.load(f"{logs}:4").observations.ravel().tolist() == [0, 1, 2, 10]
+    assert ilbrl.load(f"{logs}:1ep").observations.ravel().tolist() == [0, 1, 2]
+    assert ilbrl.load(f"{logs}:1", count_in="episodes").returns().tolist() == [3]
+
+
+@pytest.mark.parametrize(
+    ("suffix", "message"),
+    [(":6", r"5 transitions, 6 were asked"), (":3ep", r"2 episodes, 3 were asked"), (":0", r"no transitions at all")],
+)
+def test_more_than_there_is_is_an_error(logs: Path, suffix: str, message: str) -> None:
+    with pytest.raises(IlbrlError, match=message):
+        ilbrl.load(f"{logs}{suffix}")
+
+
+def test_save_refuses_what_it_cannot_write(logs: Path, tmp_path: Path) -> None:
+    dataset = ilbrl.load(logs)
+    with pytest.raises(IlbrlError, match="exists already"):
+        save(dataset, logs, overwrite=False)
+    with pytest.raises(IlbrlError, match="does not tell a format"):
+        save(dataset, tmp_path / "logs")
+    assert [path.name for path in tmp_path.iterdir()] == ["logs.npz"]
