@@ -57,7 +57,7 @@ def load(what: str | Path, *, count_in: Unit = "transitions", quiet: bool = Fals
 
 
 def _whole(spec: Spec, quiet: bool) -> Dataset:
-    if spec.format is None and not Path(spec.where).suffix:  # built-in names have none
+    if spec.format is None and not Path(spec.where).exists():  # your own folder hopper/medium comes first
         from ilbrl.data import benchmark
 
         if benchmark.is_benchmark(spec.where):

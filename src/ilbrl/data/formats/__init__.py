@@ -1,19 +1,22 @@
-"""File formats, each by the field names of its own ecosystem. One file per format; this dict is the registry."""
+"""File formats, each by the field names of its own ecosystem. One file per format; the dict is the registry."""
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import h5py
+
 from ilbrl.data.dataset import Dataset
-from ilbrl.data.formats import d4rl, npz
+from ilbrl.data.formats import d4rl, frame, imitation, minari, npz, robomimic
 from ilbrl.errors import IlbrlError
 
 
 @dataclass(frozen=True)
 class Format:
-    """What a prefix such as `d4rl:` stands for."""
+    """What a prefix such as `d4rl:` stands for. Where formats share a suffix, the first is the one written."""
 
     what: str
     suffixes: tuple[str, ...]
@@ -22,16 +25,43 @@ class Format:
 
 
 FORMATS = {
-    "npz": Format("NumPy npz with the names of a Dataset", (".npz",), npz.read, npz.write),
+    "npz": Format("NumPy npz with the names of a Dataset, or D4RL's", (".npz",), npz.read, npz.write),
     "d4rl": Format("D4RL HDF5", (".hdf5", ".h5"), d4rl.read, d4rl.write),
+    "minari": Format("a Minari folder or id", (), minari.read, minari.write),
+    "imitation": Format("flat npz of the imitation library", (".npz",), imitation.read),
+    "robomimic": Format("robomimic HDF5, #FILTER for one of its masks", (".hdf5", ".h5"), robomimic.read),
+    "csv": Format("CSV with named columns", (".csv",), frame.read_csv),
+    "parquet": Format("Parquet with named columns", (".parquet", ".pq"), frame.read_parquet),
 }
 
 
 def detect(path: Path) -> str:
-    """The format of a file, from its suffix and, where several share one, from its fields."""
-    for name, fmt in FORMATS.items():
-        if path.suffix.lower() in fmt.suffixes:
+    """The format of a file or folder, from its suffix and, where several share one, from its fields."""
+    if path.is_dir():
+        if (path / "data" / minari.MAIN_FILE).is_file() or (path / minari.MAIN_FILE).is_file():
+            return "minari"
+        raise IlbrlError(f"{path}: is a folder, but not of a Minari dataset; name a file inside it")
+    bare = path if path.exists() else Path(str(path).split("#")[0])
+    if not bare.exists():
+        raise IlbrlError(f"{path}: neither a file nor a built-in dataset (such as hopper/medium)")
+    suffix = bare.suffix.lower()
+    if suffix == ".npz" and zipfile.is_zipfile(bare):
+        names = zipfile.ZipFile(bare).namelist()
+        return "imitation" if {"obs.npy", "acts.npy"} <= set(names) else "npz"
+    if suffix in (".hdf5", ".h5") and h5py.is_hdf5(bare):
+        return _hdf5_dialect(bare)
+    for name, format in FORMATS.items():
+        if suffix in format.suffixes:
             return name
-    raise IlbrlError(
-        f"{path}: cannot tell its format; say one of {', '.join(f'{n}:' for n in FORMATS)} before the path"
-    )
+    prefixes = ", ".join(f"{name}:" for name in FORMATS)
+    raise IlbrlError(f"{path}: its name does not tell a format; put one of {prefixes} before it")
+
+
+def _hdf5_dialect(path: Path) -> str:
+    try:
+        with h5py.File(path, "r") as file:
+            if isinstance(file.get("data"), h5py.Group):
+                return "robomimic"
+            return "minari" if "episode_0" in file else "d4rl"
+    except OSError:  # damaged: the reader says how
+        return "d4rl"
