@@ -1,0 +1,214 @@
+"""The built-in benchmark: episodes of known policies in four locomotion tasks, collected once and cached.
+
+`hopper/medium` names a dataset: a task, and the policy that logged it. The policies are package data (trained by
+`scripts/train_source_policies.py`, returns measured in `returns.json`); `random` draws uniform actions.
+Collection runs in units (see `ilbrl.envs`) that depend on the name and the seed alone, so fewer transitions are always
+the first rows of more, and a collection that was killed goes on from its last finished unit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import platform
+import shutil
+import sys
+import zipfile
+import zlib
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ilbrl.data.dataset import Dataset
+from ilbrl.envs import TASKS, UniformPolicy, collect_units, collection_workers
+from ilbrl.errors import IlbrlError
+from ilbrl.files import written_whole
+from ilbrl.policy import Policy
+from ilbrl.progress import progress
+
+LEVELS = ("expert", "medium", "random", "rung1", "rung2", "rung3")
+MANY = {"medium": 1_300_000}  # enough for an evaluation set without expert rows beside the training set
+DEFAULT_TRANSITIONS = 1_000_000
+RECIPE = 1  # raise it whenever the same seed gives other transitions: old caches are then left alone
+_FIELDS = ("observations", "actions", "next_observations", "rewards", "terminals", "timeouts", "log_probs")
+_POLICIES = Path(__file__).parent.parent / "source_policies"
+
+
+def is_benchmark(name: str) -> bool:
+    """Whether `name` is one of ours, such as "hopper/medium"."""
+    task, _, level = name.partition("/")
+    return task in TASKS and level in LEVELS
+
+
+def source_policy(task: str, level: str) -> Policy:
+    """The stochastic policy behind the dataset `task/level`; its metadata holds its measured returns."""
+    path = _POLICIES / f"{task}-{level}.safetensors"
+    if not path.is_file():
+        known = ", ".join(level for level in LEVELS if level != "random")
+        raise IlbrlError(f"no source policy {task}/{level}: the tasks are {', '.join(TASKS)}, the policies {known}")
+    return Policy.load(path)
+
+
+def measured_returns() -> dict[str, Any]:
+    """Returns, scores and lengths of every source policy over 30 episodes, deterministic and stochastic."""
+    return json.loads((_POLICIES / "returns.json").read_text())
+
+
+def load_benchmark(name: str, transitions: int | None = None, seed: int = 0, quiet: bool = False) -> Dataset:
+    """The first `transitions` of a benchmark dataset, from the cache or collected now."""
+    task, level, transitions = _parse(name, transitions)
+    cached = _find(task, level, seed, transitions)
+    return _read(cached or make(name, transitions, seed, quiet), task, level, transitions)
+
+
+def make(name: str, transitions: int | None = None, seed: int = 0, quiet: bool = False) -> Path:
+    """Collect a dataset into the cache, unless it is there; returns its npz file."""
+    task, level, transitions = _parse(name, transitions)
+    path = _path(task, level, seed, transitions)
+    with _alone(path):
+        if not (path.is_file() and _record(path).is_file()):
+            larger = _find(task, level, seed, transitions)
+            if larger is not None:
+                _write(path, _read(larger, task, level, transitions), seed)
+            else:
+                units = path.with_suffix(".partial")
+                _write(path, _collect(task, level, seed, transitions, units, quiet), seed)
+                shutil.rmtree(units)
+    return path
+
+
+def cache_folder() -> Path:
+    """$ILBRL_CACHE, or `ilbrl` in the user's cache folder."""
+    if chosen := os.environ.get("ILBRL_CACHE"):
+        return Path(chosen)
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "ilbrl"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ilbrl"
+
+
+# --- collecting -------------------------------------------------------------------------------------------------------
+
+
+def _collect(task: str, level: str, seed: int, transitions: int, folder: Path, quiet: bool) -> Dataset:
+    """Collect unit after unit into `folder`, beginning with those already there, and join them."""
+    expert = source_policy(task, "expert")
+    policy = UniformPolicy(expert.action_low, expert.action_high) if level == "random" else source_policy(task, level)
+    # the name is part of the seed: else all policies of a task would start from the same states
+    entropy = (seed, zlib.crc32(f"{task}/{level}".encode()))
+    files = (folder / f"unit-{i:05}.npz" for i in itertools.count())
+    finished = len(list(folder.glob("unit-*.npz")))  # units are written in order
+    workers = collection_workers(transitions)
+    joined: dict[str, np.ndarray] = {}
+    row = 0
+    with (
+        progress(f"collecting {task}/{level}", transitions, "transitions", quiet) as advance,
+        contextlib.closing(collect_units(policy, task, itertools.count(finished), entropy, workers=workers)) as coming,
+    ):
+        for i, file in enumerate(files):
+            if i < finished:
+                with np.load(file, allow_pickle=False) as arrays:
+                    part = dict(arrays)
+            else:
+                part = next(coming)
+                with written_whole(file) as partial:
+                    np.savez(partial, **part)  # pyright: ignore[reportArgumentType]
+            for name, column in part.items():
+                whole = joined.setdefault(name, np.empty((transitions, *column.shape[1:]), column.dtype))
+                whole[row : row + len(column)] = column[: transitions - row]
+            advance(len(part["rewards"]))
+            row += len(part["rewards"])
+            if row >= transitions:
+                break
+    return _dataset(joined, task, level)
+
+
+def _dataset(arrays: dict[str, np.ndarray], task: str, level: str) -> Dataset:
+    expert = source_policy(task, "expert")
+    return Dataset(
+        **arrays,  # pyright: ignore[reportArgumentType]
+        action_low=expert.action_low,
+        action_high=expert.action_high,
+        policy=None if level == "random" else source_policy(task, level),
+        source=f"{task}/{level}",
+    )
+
+
+# --- the cache --------------------------------------------------------------------------------------------------------
+
+
+def _parse(name: str, transitions: int | None) -> tuple[str, str, int]:
+    if not is_benchmark(name):
+        raise IlbrlError(f"no benchmark dataset {name!r}: it is one of {', '.join(TASKS)} / one of {', '.join(LEVELS)}")
+    task, level = name.split("/")
+    transitions = MANY.get(level, DEFAULT_TRANSITIONS) if transitions is None else transitions
+    if transitions < 1:
+        raise IlbrlError(f"{name}: asked for {transitions} transitions, need at least one")
+    return task, level, transitions
+
+
+def _path(task: str, level: str, seed: int, transitions: int) -> Path:
+    return cache_folder() / f"benchmark-{RECIPE}" / f"{task}-{level}-seed{seed}-{transitions}.npz"
+
+
+def _record(path: Path) -> Path:
+    """Beside the arrays: their hash and how they came to be. Written last, so it vouches for a finished file."""
+    return path.with_suffix(".json")
+
+
+def _find(task: str, level: str, seed: int, transitions: int) -> Path | None:
+    """The smallest cached file that begins with these transitions."""
+    records = _path(task, level, seed, 0).parent.glob(f"{task}-{level}-seed{seed}-*.json")
+    sizes = sorted(int(record.stem.rpartition("-")[2]) for record in records)
+    fitting = (_path(task, level, seed, size) for size in sizes if size >= transitions)
+    return next((path for path in fitting if path.is_file()), None)
+
+
+def _write(path: Path, dataset: Dataset, seed: int) -> None:
+    record = {
+        "dataset": dataset.source,
+        "seed": seed,
+        "transitions": len(dataset),
+        "content_hash": dataset.content_hash,
+        "recipe": RECIPE,
+        **{package: version(package) for package in ("numpy", "gymnasium", "mujoco")},
+        "machine": platform.machine(),
+    }
+    with written_whole(path) as partial:
+        np.savez(partial, **{name: getattr(dataset, name) for name in _FIELDS})
+    with written_whole(_record(path)) as partial:
+        partial.write_text(json.dumps(record, indent=1) + "\n")
+
+
+def _read(path: Path, task: str, level: str, transitions: int) -> Dataset:
+    """The first rows of a cached file, whose content is checked against the recorded hash."""
+    try:
+        recorded = json.loads(_record(path).read_text())["content_hash"]
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in _FIELDS}
+        whole = _dataset(arrays, task, level)
+    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, IlbrlError) as error:
+        raise IlbrlError(f"{path}: cannot be read ({error}); delete it, and it is collected again") from None
+    if whole.content_hash != recorded:
+        raise IlbrlError(f"{path}: not what was collected (its hash has changed); delete it, and it is collected again")
+    if transitions == len(whole):
+        return whole
+    return _dataset({name: array[:transitions].copy() for name, array in arrays.items()}, task, level)
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """One process at a time collects a file; another that wants it waits here and then finds it done."""
+    try:
+        import fcntl
+    except ModuleNotFoundError:  # not on Windows: two processes would collect the same rows twice
+        yield
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_suffix(".lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

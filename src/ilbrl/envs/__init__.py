@@ -1,0 +1,35 @@
+"""Environments: the only package that imports Gymnasium and MuJoCo, and every call to them is counted.
+
+Nothing here is needed to learn from logs. `data.benchmark` collects its episodes with `collect_units`, and policies
+are scored with `rollout`; a protocol that promises to leave the environment alone can check `environment_calls()`.
+"""
+
+from ilbrl.envs.playing import UniformPolicy
+from ilbrl.envs.rollouts import Rollouts, collect, collect_units, collection_workers, rollout
+from ilbrl.envs.tasks import (
+    NOT_D4RL,
+    TASKS,
+    EnvironmentCalls,
+    Task,
+    environment_calls,
+    find_task,
+    make,
+    normalised_score,
+)
+
+__all__ = [
+    "NOT_D4RL",
+    "TASKS",
+    "EnvironmentCalls",
+    "Rollouts",
+    "Task",
+    "UniformPolicy",
+    "collect",
+    "collect_units",
+    "collection_workers",
+    "environment_calls",
+    "find_task",
+    "make",
+    "normalised_score",
+    "rollout",
+]

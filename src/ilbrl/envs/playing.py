@@ -1,0 +1,131 @@
+"""Playing a policy in *units*: a fixed number of lanes (environments) stepped in lock-step by one process.
+
+One batched forward pass serves all lanes. A unit's environment seeds and noise come from (seed, stream, unit number)
+alone and its batch never changes shape, so a unit is the same bits whichever process plays it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ilbrl.envs.tasks import EnvironmentCalls, build
+from ilbrl.errors import IlbrlError
+
+DEFAULT_TIME_LIMIT = 1000  # for environments that register none
+_INERT_WRAPPERS = ("OrderEnforcing", "TimeLimit")  # they check and count, and cost a tenth of a step
+
+
+class UniformPolicy(NamedTuple):
+    """Actions drawn uniformly between the bounds."""
+
+    action_low: np.ndarray
+    action_high: np.ndarray
+
+    def act(self, observations: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        shape = (*observations.shape[:-1], len(self.action_low))
+        return rng.uniform(self.action_low, self.action_high, shape).astype(np.float32)
+
+    def log_prob(self, observations: np.ndarray, actions: np.ndarray) -> np.ndarray:
+        """[N] log-densities in the units of an action in [−1, 1], as `Policy.log_prob` gives them."""
+        return np.full(len(actions), -len(self.action_low) * np.log(2.0))
+
+
+class Play(NamedTuple):
+    """What all units of one call share."""
+
+    policy: Any  # has `act(observations[, rng])`, or is such a function
+    task: str
+    seed: int | Sequence[int]
+    stream: int  # keeps the randomness of different uses apart
+    stochastic: bool
+    lanes: int
+    min_steps: int  # a lane stops at the first end of an episode from this step on
+    gamma: float = 1.0
+
+
+class Unit(NamedTuple):
+    """What L lanes lived through in T lock-steps; lane i rests after its first `lengths[i]`."""
+
+    observations: np.ndarray  # [T, L, obs_dim] float32
+    actions: np.ndarray  # [T, L, act_dim] float32
+    next_observations: np.ndarray  # [T, L, obs_dim] float32
+    rewards: np.ndarray  # [T, L] float64
+    terminals: np.ndarray  # [T, L] bool
+    timeouts: np.ndarray  # [T, L] bool
+    lengths: np.ndarray  # [L] int64
+    calls: EnvironmentCalls
+
+
+class _Lane(NamedTuple):
+    """One environment, its inert wrappers taken off: `play_unit` keeps the time limit itself."""
+
+    reset: Callable[..., tuple[np.ndarray, dict[str, Any]]]
+    step: Callable[[np.ndarray], tuple[np.ndarray, float, bool, bool, dict[str, Any]]]
+    time_limit: int
+    obs_dim: int
+    act_dim: int
+
+
+@functools.lru_cache(maxsize=2)
+def _lanes(task: str, number: int) -> list[_Lane]:
+    """A process keeps its environments: making sixteen takes as long as thousands of steps."""
+    lanes = []
+    for _ in range(number):
+        env: Any = build(task)
+        limit = env.spec.max_episode_steps or DEFAULT_TIME_LIMIT
+        while type(env).__name__ in _INERT_WRAPPERS:
+            env = env.env
+        lanes.append(_Lane(env.reset, env.step, limit, env.observation_space.shape[0], env.action_space.shape[0]))
+    return lanes
+
+
+def unit_randomness(play: Play, unit: int) -> tuple[list[int], np.random.Generator]:
+    """The environment seed of each lane, and the generator of the unit's action noise."""
+    sequence = np.random.SeedSequence(play.seed, spawn_key=(play.stream, unit))
+    seeds = [int(word) for word in sequence.generate_state(play.lanes, np.uint64)]
+    return seeds, np.random.default_rng(sequence.spawn(1)[0])
+
+
+def play_unit(play: Play, unit: int, used_lanes: int) -> Unit:
+    """Play the first `used_lanes` lanes of a unit; the others only fill the batch."""
+    lanes = _lanes(play.task, play.lanes)
+    seeds, rng = unit_randomness(play, unit)
+    act = play.policy.act if hasattr(play.policy, "act") else play.policy
+    batch = (play.lanes, lanes[0].act_dim)
+    live = list(range(used_lanes))
+    observations = np.zeros((play.lanes, lanes[0].obs_dim), np.float32)
+    for i in live:
+        observations[i] = lanes[i].reset(seed=seeds[i])[0]
+    age, lengths, resets, log = [0] * play.lanes, np.zeros(play.lanes, np.int64), used_lanes, []
+    while live:
+        actions = np.array(act(observations, rng) if play.stochastic else act(observations), np.float32)
+        if actions.shape != batch:
+            raise IlbrlError(
+                f"{play.task}: the policy answered observations {observations.shape} with actions {actions.shape},"
+                f" expected {batch}"
+            )
+        following, rewards = np.zeros_like(observations), np.zeros(play.lanes)
+        terminals, timeouts = np.zeros(play.lanes, bool), np.zeros(play.lanes, bool)
+        log.append((observations, actions, following, rewards, terminals, timeouts))
+        ended = []
+        for i in live:
+            following[i], rewards[i], terminated, truncated, _ = lanes[i].step(actions[i])
+            age[i] += 1
+            if terminated or truncated or age[i] == lanes[i].time_limit:
+                terminals[i], timeouts[i] = terminated, not terminated
+                ended.append(i)
+        observations = following.copy()
+        for i in ended:
+            age[i] = 0
+            if len(log) >= play.min_steps:
+                lengths[i] = len(log)
+                live.remove(i)
+            else:
+                observations[i] = lanes[i].reset()[0]
+                resets += 1
+    stacked = (np.stack(column) for column in zip(*log))
+    return Unit(*stacked, lengths, EnvironmentCalls(0, resets, int(lengths.sum()), resets))  # pyright: ignore[reportCallIssue]

@@ -1,0 +1,148 @@
+"""Playing a policy with all cores: `rollout` keeps the returns, `collect` the transitions."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ilbrl.envs.playing import Play, play_unit
+from ilbrl.envs.tasks import EnvironmentCalls, count, normalised_score
+from ilbrl.errors import IlbrlError
+from ilbrl.progress import progress
+from ilbrl.workers import run_units, usable_cores
+
+EVALUATION, COLLECTION = 0, 1  # streams of randomness
+EVALUATION_LANES = 4  # few, so that 30 episodes spread over many cores
+COLLECTION_LANES = 16  # many, so that the forward pass costs little
+COLLECTION_STEPS = 1000  # per lane and unit
+PLAYED_HERE = 8  # episodes that are over before worker processes would have started
+
+
+@dataclass(frozen=True, eq=False)
+class Rollouts:
+    """The episodes of one policy in one environment."""
+
+    task: str
+    returns: np.ndarray  # [E] Σ r
+    discounted_returns: np.ndarray  # [E] Σ γ^t r
+    lengths: np.ndarray  # [E]
+    seconds: float
+
+    @property
+    def scores(self) -> np.ndarray | None:
+        """[E] D4RL-normalised scores; None for tasks without constants."""
+        return normalised_score(self.task, self.returns)
+
+    @property
+    def score(self) -> float | None:
+        return None if self.scores is None else float(self.scores.mean())
+
+    @property
+    def standard_error(self) -> float:
+        """Standard error of the mean return (nan for a single episode)."""
+        return float(self.returns.std(ddof=1) / np.sqrt(len(self.returns))) if len(self.returns) > 1 else float("nan")
+
+
+def rollout(
+    policy: Any,
+    task: str,
+    episodes: int = 30,
+    seed: int | Sequence[int] = 0,
+    stochastic: bool = False,
+    workers: int | None = None,
+    quiet: bool = False,
+    purpose: str = "evaluation",
+    gamma: float = 0.99,
+) -> Rollouts:
+    """Play whole episodes. Fewer episodes are the first of more, and `workers` never changes the result.
+
+    `policy` is a `Policy`, any object with `act(observations, rng)` on [N, obs_dim] batches, or such a function;
+    unless `stochastic` it is called without `rng`.
+    """
+    if episodes < 1:
+        raise IlbrlError(f"a rollout needs at least one episode, not {episodes}")
+    play = Play(policy, task, seed, EVALUATION, stochastic, EVALUATION_LANES, 1, gamma)
+    units = [(i, min(play.lanes, episodes - i * play.lanes)) for i in range(-(-episodes // play.lanes))]
+    workers = workers or (1 if episodes <= PLAYED_HERE else usable_cores())
+    started, parts = time.perf_counter(), []
+    with progress(f"{task} rollouts", episodes, "episodes", quiet) as advance:
+        for returns, discounted, lengths, calls in run_units(_evaluate, play, units, min(workers, len(units))):
+            count(purpose, calls)
+            parts.append((returns, discounted, lengths))
+            advance(len(returns))
+    returns, discounted, lengths = (np.concatenate(column) for column in zip(*parts))
+    return Rollouts(task, returns, discounted, lengths, time.perf_counter() - started)
+
+
+def _evaluate(play: Play, unit: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray, EnvironmentCalls]:
+    """One episode per lane: returns, discounted returns, lengths."""
+    index, used = unit
+    played = play_unit(play, index, used)
+    rewards = played.rewards[:, :used]  # zero where a lane rests
+    discounts = play.gamma ** np.arange(len(rewards))
+    return rewards.sum(0), discounts @ rewards, played.lengths[:used], played.calls
+
+
+def collect_units(
+    policy: Any,
+    task: str,
+    units: Iterable[int],
+    seed: int | Sequence[int] = 0,
+    stochastic: bool = True,
+    workers: int | None = None,
+    purpose: str = "collection",
+) -> Generator[dict[str, np.ndarray]]:
+    """Transitions of the numbered units, in order: whole episodes, at least `COLLECTION_STEPS` of each lane.
+
+    A lane stops at the first end of an episode after that many steps, never in the middle: an episode is kept
+    whatever its length, so long ones are as frequent as they are when playing on for ever.
+    """
+    play = Play(policy, task, seed, COLLECTION, stochastic, COLLECTION_LANES, COLLECTION_STEPS)
+    for arrays, calls in run_units(_log, play, units, workers or usable_cores()):
+        count(purpose, calls)
+        yield arrays
+
+
+def collection_workers(transitions: int) -> int:
+    """As many processes as there are units to collect, at most one per core."""
+    return min(usable_cores(), -(-transitions // (COLLECTION_LANES * COLLECTION_STEPS)))
+
+
+def collect(
+    policy: Any,
+    task: str,
+    transitions: int,
+    seed: int | Sequence[int] = 0,
+    stochastic: bool = True,
+    workers: int | None = None,
+    quiet: bool = False,
+    purpose: str = "collection",
+) -> dict[str, np.ndarray]:
+    """Exactly so many transitions, by the field names of a `Dataset`; the last episode may be cut by the end."""
+    parts, rows, needed = [], 0, workers or collection_workers(transitions)
+    with progress(f"collecting {task}", transitions, "transitions", quiet) as advance:
+        for part in collect_units(policy, task, itertools.count(), seed, stochastic, needed, purpose):
+            parts.append(part)
+            rows += len(part["rewards"])
+            advance(len(part["rewards"]))
+            if rows >= transitions:
+                break
+    return {name: np.concatenate([part[name] for part in parts])[:transitions] for name in parts[0]}
+
+
+def _log(play: Play, unit: int) -> tuple[dict[str, np.ndarray], EnvironmentCalls]:
+    """The transitions of a unit, lane after lane."""
+    played = play_unit(play, unit, play.lanes)
+    lived = np.arange(len(played.rewards)) < played.lengths[:, None]  # [L, T]
+    names = ("observations", "actions", "next_observations", "rewards", "terminals", "timeouts")
+    arrays = {name: getattr(played, name).swapaxes(0, 1)[lived] for name in names}
+    arrays["rewards"] = arrays["rewards"].astype(np.float32)
+    if play.stochastic and hasattr(play.policy, "log_prob"):
+        log_probs = play.policy.log_prob(arrays["observations"], arrays["actions"])
+        arrays["log_probs"] = log_probs.astype(np.float32)
+    return arrays, played.calls

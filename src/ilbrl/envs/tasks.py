@@ -1,0 +1,108 @@
+"""The tasks, their scores, and the count of everything done in them."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import astuple, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ilbrl.errors import IlbrlError
+
+NOT_D4RL = (
+    "Scores use D4RL's constants on Gymnasium v5 tasks: they are not comparable with D4RL tables (v2 tasks and data)."
+)
+
+
+@dataclass(frozen=True)
+class Task:
+    """A Gymnasium environment and, where D4RL gives them, the returns that score 0 and 100."""
+
+    gym_id: str
+    random_return: float | None = None
+    expert_return: float | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+TASKS = {
+    "hopper": Task("Hopper-v5", -20.272305, 3234.3),
+    "halfcheetah": Task("HalfCheetah-v5", -280.178953, 12135.0),
+    "walker2d": Task("Walker2d-v5", 1.629008, 4592.3),
+    # 27 inputs: without the 84 contact forces, which were always zero in D4RL's ant
+    "ant": Task("Ant-v5", -325.6, 3879.7, {"include_cfrc_ext_in_observation": False}),
+}
+
+
+def find_task(name: str) -> Task:
+    """A built-in task by its short name, or any Gymnasium id (`Pendulum-v1`, `my_module:MyEnv-v0`) as it is."""
+    if name in TASKS:
+        return TASKS[name]
+    scored = next((task for task in TASKS.values() if task.gym_id == name), Task(name))
+    return Task(name, scored.random_return, scored.expert_return)
+
+
+def normalised_score(task: str, returns: np.ndarray | float) -> np.ndarray | None:
+    """D4RL's score 100 (R − random) / (expert − random) of each return; None for tasks without these constants."""
+    found = find_task(task)
+    if found.random_return is None or found.expert_return is None:
+        return None
+    return 100 * (np.asarray(returns, np.float64) - found.random_return) / (found.expert_return - found.random_return)
+
+
+@dataclass(frozen=True)
+class EnvironmentCalls:
+    """How often environments were touched, in this process and in the workers it started."""
+
+    environments: int = 0  # handed out by `make`; what is done with those is not seen here
+    resets: int = 0
+    steps: int = 0
+    episodes: int = 0  # played to their end
+
+    def __add__(self, other: EnvironmentCalls) -> EnvironmentCalls:
+        return EnvironmentCalls(*(a + b for a, b in zip(astuple(self), astuple(other))))
+
+
+_calls: dict[str, EnvironmentCalls] = {}  # process-wide on purpose: an audit must not depend on what callers pass
+
+
+def environment_calls(purpose: str | None = None) -> EnvironmentCalls:
+    """Calls so far for one purpose ("collection", "evaluation", …), or for all together."""
+    counted = list(_calls.values()) if purpose is None else [_calls.get(purpose, EnvironmentCalls())]
+    return functools.reduce(EnvironmentCalls.__add__, counted, EnvironmentCalls())
+
+
+def count(purpose: str, calls: EnvironmentCalls) -> None:
+    _calls[purpose] = environment_calls(purpose) + calls
+
+
+def make(task: str, purpose: str = "by hand") -> Any:
+    """The Gymnasium environment of a task, wrappers included."""
+    count(purpose, EnvironmentCalls(environments=1))
+    return build(task)
+
+
+def build(name: str) -> Any:
+    """`make`, for the code that counts its own steps."""
+    try:
+        import gymnasium
+        import mujoco
+    except ModuleNotFoundError as error:
+        raise IlbrlError(f'environments need {error.name}: pip install "ilbrl[benchmark]"') from None
+    task = find_task(name)
+    # MuJoCo remarks on Gymnasium's own models, and would leave a log file in the working directory
+    on_warning: Any = getattr(mujoco, "set_mju_user_warning")  # noqa: B009 - its type stub does not know it
+    on_warning(lambda message: None)
+    try:
+        env = gymnasium.make(task.gym_id, disable_env_checker=True, **task.options)
+    except (gymnasium.error.Error, ModuleNotFoundError) as error:
+        raise IlbrlError(
+            f"no environment {name!r}: {error} (the built-in tasks are {', '.join(TASKS)}; name one of your own as"
+            " module:Id, so that worker processes can import it)"
+        ) from None
+    finally:
+        on_warning(None)
+    for what, space in (("observations", env.observation_space), ("actions", env.action_space)):
+        if not isinstance(space, gymnasium.spaces.Box) or len(space.shape) != 1:
+            raise IlbrlError(f"{name}: its {what} are {space}; only flat Box spaces can be played")
+    return env
