@@ -1,0 +1,168 @@
+"""`ilbrl data`: inspect, convert and make datasets."""
+
+from __future__ import annotations
+
+import json as json_format
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from tyro.conf import FlagCreatePairsOff, Positional, arg
+
+from ilbrl.data.dataset import Dataset
+from ilbrl.data.doctor import examine
+from ilbrl.data.findings import Finding
+from ilbrl.data.formats import FORMATS
+from ilbrl.data.loading import load, save
+from ilbrl.data.summary import columns, plot, sparkline, summarise
+from ilbrl.errors import IlbrlError
+
+_FORMATS = "\n".join(f"  {name + ':':<12}{format.what}" for name, format in FORMATS.items())
+_ABOUT = f"""Look at logged data, change its format, or collect the built-in kind.
+
+examples:
+  ilbrl data inspect logs.hdf5 --expert demos.npz
+  ilbrl data convert minari:mujoco/hopper/expert-v0 expert.npz
+  ilbrl data make hopper/medium --transitions 1000000
+
+A dataset is a built-in name (hopper/medium), a path, or a format and a path; :18ep or :5000steps after it takes
+the first 18 episodes or 5000 transitions. The formats, told from the path where possible:
+{_FORMATS}"""
+
+What = Annotated[str, arg(metavar="WHAT")]
+_STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
+
+
+def main(words: list[str]) -> int:
+    """Run `ilbrl data …` and return its exit code."""
+    commands = {"inspect": inspect, "convert": convert, "make": make}
+    return tyro.extras.subcommand_cli_from_dict(
+        commands, prog="ilbrl data", description=_ABOUT, args=words, config=(FlagCreatePairsOff,)
+    )
+
+
+def inspect(
+    what: Positional[What],
+    /,
+    expert: Annotated[str | None, arg(metavar="WHAT")] = None,
+    json: bool = False,
+    plot: Path | None = None,
+) -> int:
+    """Describe a dataset and say what is wrong with it.
+
+    Example: ilbrl data inspect logs.hdf5 --expert demos.npz
+
+    The exit code is 1 if there is an error to mend before training, else 0.
+
+    Args:
+        what: The dataset: a built-in name, a path or format:path.
+        expert: Expert data, to look for its rows in the other logs.
+        json: Print one JSON object instead of tables.
+        plot: Write histograms of everything to this PNG file.
+    """
+    dataset = load(what)
+    findings = examine(dataset, None if expert is None else load(expert, count_in="episodes"))
+    if plot is not None:
+        _plot(dataset, plot)
+    if json:
+        print(json_format.dumps({**summarise(dataset), "findings": [asdict(f) for f in findings]}, indent=2))
+    else:
+        _show(dataset, findings)
+    return int(any(finding.grade == "error" for finding in findings))
+
+
+def convert(
+    source: Positional[Annotated[str, arg(metavar="FROM")]],
+    target: Positional[Annotated[str, arg(metavar="TO")]],
+    /,
+    force: bool = False,
+) -> int:
+    """Write a dataset in another format: npz, D4RL HDF5 (.hdf5) or Minari (minari:FOLDER).
+
+    Example: ilbrl data convert lift.csv minari:lift-v0
+
+    Args:
+        source: The dataset to read.
+        target: The file or folder to write.
+        force: Overwrite the target if it exists.
+    """
+    dataset = load(source)
+    path = save(dataset, target, overwrite=force)
+    print(f"{path}: {len(dataset):,} transitions in {dataset.num_episodes:,} episodes")
+    for note in dataset.notes:
+        print(f"  note: {note}")
+    return 0
+
+
+def make(
+    name: Positional[Annotated[str, arg(metavar="NAME")]], /, transitions: int | None = None, seed: int = 0
+) -> int:
+    """Collect a built-in dataset into the cache: hopper, halfcheetah, walker2d or ant / expert, medium or random.
+
+    Example: ilbrl data make hopper/medium --transitions 1000000 --seed 0
+
+    Args:
+        name: The dataset, such as hopper/medium.
+        transitions: How many; by default enough for the paper's protocol.
+        seed: Other seeds give other episodes of the same policy.
+    """
+    from ilbrl.data import benchmark
+
+    if not benchmark.is_benchmark(name):
+        raise IlbrlError(f"{name}: not a built-in dataset; their names look like hopper/medium")
+    print(benchmark.make(name, transitions, seed))
+    return 0
+
+
+def _plot(dataset: Dataset, path: Path) -> None:
+    if path.suffix.lower() != ".png":
+        raise IlbrlError(f"{path}: the picture is a PNG; end its name in .png")
+    plot(dataset, path)
+
+
+def _show(dataset: Dataset, findings: list[Finding]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console, facts = Console(highlight=False), summarise(dataset)
+    console.print(
+        f"[bold]{facts['source']}[/bold]  {facts['transitions']:,} transitions in {facts['episodes']:,} episodes"
+    )
+    console.print(f"ends: {facts['terminals']:,} terminals, {facts['timeouts']:,} time-outs")
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("")
+    for heading in ("min", "median", "mean", "max"):
+        table.add_column(heading, justify="right")
+    table.add_column("distribution")
+    _add_row(table, "episode length", facts["lengths"], sparkline(dataset.episode_lengths))
+    if facts["returns"] is not None:
+        _add_row(table, "return", facts["returns"], sparkline(dataset.returns()))
+    for name, matrix in columns(dataset).items():
+        ranges = facts["ranges"][name]
+        for i in range(min(matrix.shape[1], 40)):
+            label = name if name == "rewards" else f"{name[:-1]} {i}"
+            cells = {"min": ranges["min"][i], "median": None, "mean": ranges["mean"][i], "max": ranges["max"][i]}
+            _add_row(table, label, cells, sparkline(matrix[:, i]))
+        if matrix.shape[1] > 40:
+            table.add_row(f"… {matrix.shape[1] - 40} more {name} (--json has all)")
+    console.print(table)
+    _show_policy(console, facts["behaviour_policy"])
+    for finding in findings:
+        console.print(f"[{_STYLES[finding.grade]}]{finding.grade:>7}[/] {finding.message}", soft_wrap=True)
+    if not findings:
+        console.print("nothing to report: healthy")
+
+
+def _add_row(table: Any, label: str, cells: dict[str, float | None], picture: str) -> None:
+    table.add_row(label, *("" if value is None else f"{value:,.4g}" for value in cells.values()), picture)
+
+
+def _show_policy(console: Any, policy: dict[str, Any]) -> None:
+    if not policy["found"]:
+        console.print("behaviour policy: not in the file")
+        return
+    shape = " → ".join(map(str, policy["layers"]))
+    error = policy["log_prob_max_error"]
+    check = "" if error is None else f"; stored log-probabilities reproduced to within {error:.2g}"
+    console.print(f"behaviour policy: {policy['head']}, {policy['activation']}, {shape}{check}")

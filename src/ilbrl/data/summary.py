@@ -1,0 +1,114 @@
+"""A dataset in numbers, and as small pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ilbrl.data.checks import log_prob_errors
+from ilbrl.data.dataset import Dataset
+from ilbrl.files import written_whole
+
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+def summarise(dataset: Dataset) -> dict[str, Any]:
+    """Everything `ilbrl data inspect` shows except its findings, as plain numbers for JSON."""
+    returns = None if dataset.rewards is None else dataset.returns()
+    return {
+        "source": dataset.source,
+        "content_hash": dataset.content_hash,
+        "transitions": len(dataset),
+        "episodes": dataset.num_episodes,
+        "complete_episodes": int(dataset.complete.sum()),
+        "terminals": int(dataset.terminals.sum()),
+        "timeouts": int(dataset.timeouts.sum()),
+        "obs_dim": dataset.obs_dim,
+        "act_dim": dataset.act_dim,
+        "discrete_actions": dataset.discrete,
+        "expert_transitions": None if dataset.is_expert is None else int(dataset.is_expert.sum()),
+        "lengths": spread(dataset.episode_lengths),
+        "returns": None if returns is None else spread(returns),
+        "episode_lengths": dataset.episode_lengths.tolist(),
+        "episode_returns": None if returns is None else [_number(value) for value in returns],
+        "ranges": {name: _ranges(array) for name, array in columns(dataset).items()},
+        "behaviour_policy": _behaviour(dataset),
+    }
+
+
+def columns(dataset: Dataset) -> dict[str, np.ndarray]:
+    """The logged numbers, as matrices [N, k]."""
+    arrays = {"observations": dataset.observations, "actions": dataset.actions, "rewards": dataset.rewards}
+    return {name: array.reshape(len(array), -1) for name, array in arrays.items() if array is not None}
+
+
+def spread(values: np.ndarray) -> dict[str, float | None]:
+    kinds = {"min": np.min, "median": np.median, "mean": np.mean, "max": np.max}
+    return {kind: _number(measure(values)) for kind, measure in kinds.items()} if len(values) else dict.fromkeys(kinds)
+
+
+def sparkline(values: np.ndarray, width: int = 24) -> str:
+    """The histogram of finite values as `width` blocks, lowest value first."""
+    finite = values[np.isfinite(values)]
+    if not len(finite):
+        return ""
+    if finite.min() == finite.max():
+        return _BARS[-1]
+    counts, _ = np.histogram(finite.astype(np.float64), bins=width)
+    heights = np.ceil(counts / counts.max() * (len(_BARS) - 1)).astype(int)
+    return "".join(_BARS[height] for height in heights)
+
+
+def plot(dataset: Dataset, path: Path) -> None:
+    """A PNG of histograms: episode lengths, returns, and each column of observations and actions."""
+    from matplotlib.figure import Figure
+
+    panels: list[tuple[str, np.ndarray]] = [("episode length", dataset.episode_lengths)]
+    if dataset.rewards is not None:
+        panels.append(("return", dataset.returns()))
+    for name in ("observations", "actions"):
+        panels += [(f"{name[:-1]} {i}", column) for i, column in enumerate(columns(dataset)[name].T)]
+    across = min(6, len(panels))
+    down = -(-len(panels) // across)
+    figure = Figure(figsize=(2.2 * across, 1.7 * down), layout="constrained")
+    for axis, (title, values) in zip(figure.subplots(down, across, squeeze=False).flat, panels):
+        axis.hist(values[np.isfinite(values)], bins=40, color="#4878a8")
+        axis.set_title(title, fontsize=8)
+        axis.tick_params(labelsize=6)
+        axis.set_yticks([])
+    for axis in figure.axes[len(panels) :]:
+        axis.set_visible(False)
+    with written_whole(path) as partial:
+        figure.savefig(partial, dpi=120)
+
+
+def _ranges(matrix: np.ndarray) -> dict[str, Sequence[float | None]]:
+    """Per column, over all rows; float64 means, for float32 sums lose digits over millions of rows."""
+    return {
+        "min": [_number(value) for value in matrix.min(0)],
+        "max": [_number(value) for value in matrix.max(0)],
+        "mean": [_number(value) for value in matrix.mean(0, dtype=np.float64)],
+        "std": [_number(value) for value in matrix.std(0, dtype=np.float64)],
+    }
+
+
+def _behaviour(dataset: Dataset) -> dict[str, Any]:
+    policy, errors = dataset.policy, log_prob_errors(dataset)
+    if policy is None:
+        return {"found": False}
+    return {
+        "found": True,
+        "head": policy.head,
+        "activation": policy.activation,
+        "layers": [policy.obs_dim, *(weight.shape[1] for weight, _ in policy.layers)],
+        "log_prob_max_error": None if errors is None else _number(errors.max()),
+    }
+
+
+def _number(value: Any) -> float | None:
+    """A number that JSON can hold: NaN and infinity become null."""
+    value = value.item() if isinstance(value, np.generic) else value
+    return value if np.isfinite(value) else None
