@@ -47,7 +47,7 @@ def inspect(
     /,
     expert: Annotated[str | None, arg(metavar="WHAT")] = None,
     json: bool = False,
-    plot: Path | None = None,
+    plot: Annotated[Path | None, arg(metavar="PNG")] = None,
 ) -> int:
     """Describe a dataset and say what is wrong with it.
 
@@ -125,7 +125,7 @@ def _show(dataset: Dataset, findings: list[Finding]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    console, facts = Console(highlight=False), summarise(dataset)
+    console, facts = Console(highlight=False, soft_wrap=True), summarise(dataset)
     console.print(
         f"[bold]{facts['source']}[/bold]  {facts['transitions']:,} transitions in {facts['episodes']:,} episodes"
     )
@@ -149,7 +149,7 @@ def _show(dataset: Dataset, findings: list[Finding]) -> None:
     console.print(table)
     _show_policy(console, facts["behaviour_policy"])
     for finding in findings:
-        console.print(f"[{_STYLES[finding.grade]}]{finding.grade:>7}[/] {finding.message}", soft_wrap=True)
+        console.print(f"[{_STYLES[finding.grade]}]{finding.grade:>7}[/] {finding.message}")
     if not findings:
         console.print("nothing to report: healthy")
 

@@ -62,8 +62,13 @@ def _whole(spec: Spec, quiet: bool) -> Dataset:
 
         if benchmark.is_benchmark(spec.where):
             return benchmark.load_benchmark(spec.where, quiet=quiet)
-    format = spec.format or detect(Path(spec.where))
-    return FORMATS[format].read(Path(spec.where))
+    try:
+        return FORMATS[spec.format or detect(Path(spec.where))].read(Path(spec.where))
+    except IlbrlError:
+        raise
+    except Exception as error:  # there is hardly an exception that a damaged file cannot draw from h5py or zipfile
+        reason = next(iter(str(error).splitlines()), "") or type(error).__name__
+        raise IlbrlError(f"{spec.where}: cannot be read ({reason}); it may be damaged: copy it again") from error
 
 
 def _first(dataset: Dataset, spec: Spec) -> Dataset:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -85,14 +84,16 @@ def plot(dataset: Dataset, path: Path) -> None:
         figure.savefig(partial, dpi=120)
 
 
-def _ranges(matrix: np.ndarray) -> dict[str, Sequence[float | None]]:
-    """Per column, over all rows; float64 means, for float32 sums lose digits over millions of rows."""
-    return {
-        "min": [_number(value) for value in matrix.min(0)],
-        "max": [_number(value) for value in matrix.max(0)],
-        "mean": [_number(value) for value in matrix.mean(0, dtype=np.float64)],
-        "std": [_number(value) for value in matrix.std(0, dtype=np.float64)],
-    }
+def _ranges(matrix: np.ndarray) -> dict[str, list[float | None]]:
+    """Per column, over all rows; in float64, for float32 sums lose digits over millions of rows."""
+    measures = {"min": np.min, "max": np.max, "mean": np.mean, "std": np.std}
+    ranges: dict[str, list[float | None]] = {name: [] for name in measures}
+    with np.errstate(all="ignore"):  # NaN and infinity are the doctor's business
+        for i in range(matrix.shape[1]):  # column by column, so that no second matrix is held
+            column = matrix[:, i].astype(np.float64)
+            for name, measure in measures.items():
+                ranges[name].append(_number(measure(column)))
+    return ranges
 
 
 def _behaviour(dataset: Dataset) -> dict[str, Any]:

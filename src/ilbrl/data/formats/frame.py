@@ -69,7 +69,7 @@ def from_frame(
 
 
 def read_csv(path: Path) -> Dataset:
-    return _read(path, "CSV", lambda pandas: pandas.read_csv(path, float_precision="round_trip"))
+    return _read(path, "CSV", lambda pandas: pandas.read_csv(path))
 
 
 def read_parquet(path: Path) -> Dataset:

@@ -23,11 +23,7 @@ def opened(path: Path) -> Iterator[h5py.File]:
         raise IlbrlError(f"{path}: is an empty file")
     if not h5py.is_hdf5(path):
         raise IlbrlError(f"{path}: is not an HDF5 file, whatever its name says; check how it was written or downloaded")
-    try:
-        file = h5py.File(path, "r")
-    except OSError as error:
-        raise IlbrlError(f"{path}: cannot be read as HDF5 ({_reason(error)}); copy or download it again") from None
-    with file:
+    with h5py.File(path, "r") as file:
         yield file
 
 
@@ -40,13 +36,8 @@ def read_array(group: h5py.Group, name: str) -> np.ndarray:
     if dataset.dtype.kind not in "biuf":
         raise IlbrlError(f"{where} holds {dataset.dtype} values, not numbers; store a plain numeric array")
     array = np.empty(dataset.shape, np.float32 if dataset.dtype.kind == "f" else dataset.dtype)
-    try:
-        if array.ndim == 0:
-            array[()] = dataset[()]
-        elif array.size:
-            dataset.read_direct(array)
-    except (OSError, RuntimeError) as error:
-        raise IlbrlError(f"{where} cannot be read ({_reason(error)}); the file is damaged, copy it again") from None
+    if array.size:
+        dataset.read_direct(array)
     return array
 
 
@@ -54,7 +45,3 @@ def read_text(group: h5py.Group, name: str) -> str:
     """One string, however it was stored."""
     value = group[name][()]  # pyright: ignore[reportIndexIssue]
     return value.decode() if isinstance(value, bytes) else str(value)
-
-
-def _reason(error: Exception) -> str:
-    return str(error).split("(")[-1].rstrip(")")

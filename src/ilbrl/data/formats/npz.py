@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,12 +37,12 @@ def opened(path: Path) -> Iterator[np.lib.npyio.NpzFile]:
 def read_array(archive: np.lib.npyio.NpzFile, name: str, path: Path) -> np.ndarray:
     try:
         return archive[name]
-    except ValueError:
+    except ValueError as error:
+        if "allow_pickle" not in str(error):
+            raise
         raise IlbrlError(
             f"{path}: {name} is a pickled object array, and nothing is ever unpickled; store it as plain numbers"
         ) from None
-    except (zipfile.BadZipFile, zlib.error, OSError, EOFError) as error:
-        raise IlbrlError(f"{path}: {name} cannot be read ({error}); the file is damaged, copy it again") from None
 
 
 def read(path: Path, *, max_episode_steps: int | None = None) -> Dataset:
@@ -75,5 +74,5 @@ def write(dataset: Dataset, path: Path) -> None:
         numbers, words = policy_to_fields(dataset.policy)
         arrays |= {f"policy/{name}": value for name, value in numbers.items()}
         arrays |= {f"policy/{name}": np.array(word) for name, word in words.items()}
-    with written_whole(path) as partial:
-        np.savez(partial, **arrays)
+    with written_whole(path) as partial, partial.open("wb") as file:  # a path would get .npz appended
+        np.savez(file, **arrays)

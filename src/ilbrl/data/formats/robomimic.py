@@ -26,12 +26,13 @@ def read(path: Path, *, mask: str | None = None) -> Dataset:
     with opened(path) as file:
         demos = _demos(file, path, mask)
         keys, images = _observation_keys(demos[0], path)
+        names = [str(demo.name) for demo in demos]
         parts = [_read_demo(demo, keys, path) for demo in demos]
     notes = [f"observations join the keys {', '.join(keys)}, in this order; dones count as terminals at a demo's end"]
     if images:
         notes.append(f"the keys {', '.join(images)} were left out: they are not vectors (images, point clouds)")
     shared = [name for name in parts[0] if all(name in part for part in parts)]
-    columns = {name: _joined([part[name] for part in parts], demos, name, path) for name in shared}
+    columns = {name: _joined([part[name] for part in parts], names, name, path) for name in shared}
     source = path.name if mask is None else f"{path.name}#{mask}"
     return from_arrays(**columns, source=source, notes=notes)  # pyright: ignore[reportArgumentType]
 
@@ -97,11 +98,11 @@ def _vectors(demo: h5py.Group, group: str, keys: list[str], path: Path) -> np.nd
     return np.concatenate([array.reshape(len(array), -1) for array in arrays], axis=1, dtype=np.float32)
 
 
-def _joined(parts: list[np.ndarray], demos: list[h5py.Group], name: str, path: Path) -> np.ndarray:
+def _joined(parts: list[np.ndarray], demos: list[str], name: str, path: Path) -> np.ndarray:
     for part, demo in zip(parts, demos):
         if part.shape[1:] != parts[0].shape[1:]:
             raise IlbrlError(
-                f"{path}: {name} of {demo.name} has rows of shape {part.shape[1:]},"
-                f" of {demos[0].name} {parts[0].shape[1:]}; every demo must have the same"
+                f"{path}: {name} of {demo} has rows of shape {part.shape[1:]},"
+                f" of {demos[0]} {parts[0].shape[1:]}; every demo must have the same"
             )
     return np.concatenate(parts)

@@ -1,0 +1,69 @@
+"""D4RL HDF5: true layouts, old and new, and a real excerpt."""
+
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from ilbrl.data import Dataset, load
+from ilbrl.data.checks import log_prob_errors
+from ilbrl.data.formats import d4rl
+
+
+def test_a_real_excerpt(others_files: Path) -> None:
+    dataset = load(others_files / "d4rl_excerpt" / "hopper_medium-v2.hdf5")
+    assert len(dataset) == 911
+    assert dataset.returns().round().tolist() == [1465, 1413]
+    assert dataset.policy is not None
+    assert dataset.policy.log_std_bounds == (-20, 2)
+    errors = log_prob_errors(dataset)
+    assert errors is not None
+    assert errors.max() < 1e-4
+
+
+def test_an_old_file_without_next_observations_and_timeouts(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "old.hdf5", "w") as file:
+        file["observations"] = np.arange(6.0)[:, None]  # float64, as in the first releases
+        file["actions"] = np.zeros((6, 2))
+        file["rewards"] = np.ones(6)
+        file["terminals"] = np.array([0, 0, 0, 0, 0, 1], np.uint8)
+    assert load(tmp_path / "old.hdf5").episode_lengths.tolist() == [6]
+    dataset = d4rl.read(tmp_path / "old.hdf5", max_episode_steps=3)
+    assert dataset.observations.dtype == np.float32
+    assert dataset.next_observations.ravel().tolist() == [1, 2, 4, 5, 5]
+    assert dataset.episode_lengths.tolist() == [2, 3]
+
+
+def test_a_policy_it_does_not_understand_is_left_out_with_a_note(full: Dataset, tmp_path: Path) -> None:
+    d4rl.write(full, tmp_path / "a.hdf5")
+    with h5py.File(tmp_path / "a.hdf5", "a") as file:
+        del file["metadata/policy/output_distribution"]
+        file["metadata/policy/output_distribution"] = np.bytes_(b"gaussian_mixture")
+    dataset = load(tmp_path / "a.hdf5")
+    assert dataset.policy is None
+    assert "left out: a policy with output 'gaussian_mixture'" in dataset.notes[0]
+
+
+def test_the_behaviour_policy_is_rlkits_network(tmp_path: Path) -> None:
+    """Against the network written out by hand: [out, in] weights, mean and log-std heads apart, ReLU between."""
+    rng = np.random.default_rng(3)
+    w0, b0 = rng.normal(size=(4, 2)), rng.normal(size=4)
+    w_mean, b_mean, w_std, b_std = rng.normal(size=(1, 4)), rng.normal(size=1), rng.normal(size=(1, 4)), [-30.0]
+    with h5py.File(tmp_path / "p.hdf5", "w") as file:
+        file["observations"], file["actions"] = rng.normal(size=(3, 2)), rng.uniform(-0.9, 0.9, (3, 1))
+        file["terminals"], file["timeouts"] = np.zeros(3, bool), np.array([False, False, True])
+        for name, (weight, bias) in {
+            "fc0": (w0, b0),
+            "last_fc": (w_mean, b_mean),
+            "last_fc_log_std": (0 * w_std, b_std),
+        }.items():
+            file[f"metadata/policy/{name}/weight"], file[f"metadata/policy/{name}/bias"] = weight, bias
+        file["metadata/policy/nonlinearity"], file["metadata/policy/output_distribution"] = b"relu", b"tanh_gaussian"
+    policy = load(tmp_path / "p.hdf5").policy
+    assert policy is not None
+    observation = np.array([0.3, -1.2])
+    expected = np.tanh(w_mean @ np.maximum(w0 @ observation + b0, 0) + b_mean)
+    assert policy.act(observation) == pytest.approx(expected, abs=1e-6)
+    noisy = policy.act(observation, np.random.default_rng(0))  # log std clipped at −20, not −30: σ = 2e-9
+    assert noisy == pytest.approx(expected, abs=1e-6)

@@ -1,0 +1,167 @@
+"""Every check fires on the fault it is for, on the right row, and stays silent on healthy logs."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ilbrl.data import Dataset, concatenate
+from ilbrl.data.doctor import examine, require_healthy
+from ilbrl.data.findings import Finding
+from ilbrl.data.fingerprints import transition_fingerprints
+from ilbrl.errors import IlbrlError
+
+N = 40
+
+
+def healthy(seed: int = 0) -> Dataset:
+    """Four time-outs of ten steps each, nothing wrong with them."""
+    rng = np.random.default_rng(seed)
+    path = rng.normal(size=(4, 11, 3)).astype(np.float32)
+    return Dataset(
+        observations=path[:, :-1].reshape(N, 3),
+        next_observations=path[:, 1:].reshape(N, 3),
+        actions=rng.uniform(-1, 1, (N, 2)),
+        rewards=rng.normal(size=N),
+        terminals=np.zeros(N),
+        timeouts=np.arange(N) % 10 == 9,
+    )
+
+
+def changed(dataset: Dataset, field: str, row: int | slice, value: object) -> Dataset:
+    array = getattr(dataset, field).copy()
+    array[row] = value
+    return replace(dataset, **{field: array})
+
+
+def only(findings: list[Finding]) -> Finding:
+    assert len(findings) == 1, findings
+    return findings[0]
+
+
+def test_healthy_logs_have_no_findings() -> None:
+    assert examine(healthy()) == []
+    assert examine(healthy(), expert=healthy(1), purpose="evaluation") == []
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("field", ["observations", "actions", "next_observations"])
+def test_what_training_reads_must_be_finite(field: str, value: float) -> None:
+    broken = changed(changed(healthy(), field, 19, value), field, 29, value)
+    found = next(f for f in examine(broken) if f.check == "finite")
+    assert (found.grade, found.field, found.row) == ("error", field, 19)
+    assert "2 rows" in found.message
+    with pytest.raises(IlbrlError, match=f"{field}: 2 rows are .* \\(first: row 19\\)"):
+        require_healthy(broken)
+
+
+def test_rewards_matter_to_evaluation_alone() -> None:
+    broken = changed(healthy(), "rewards", 7, np.nan)
+    assert only(examine(broken)).grade == "warning"
+    assert [f.grade for f in require_healthy(broken)] == ["warning"]
+    with pytest.raises(IlbrlError, match="rewards: 1 rows are NaN"):
+        require_healthy(broken, purpose="evaluation")
+    without = replace(healthy(), rewards=None)
+    assert only(examine(without)).grade == "note"
+    with pytest.raises(IlbrlError, match="no rewards"):
+        require_healthy(without, purpose="evaluation")
+
+
+def test_actions_outside_their_bounds() -> None:
+    wide = changed(healthy(), "actions", 12, (0, 1.5))
+    found = only(examine(wide))
+    assert (found.grade, found.check, found.row) == ("warning", "actions", 12)
+    stated = replace(wide, action_low=np.full(2, -2.0), action_high=np.full(2, 2.0))
+    assert examine(stated) == []
+    assert "outside their stated bounds" in only(examine(changed(stated, "actions", 3, -2.1))).message
+    on_the_bound = changed(healthy(), "actions", 0, np.float32(1) + np.float32(1e-7))
+    assert examine(on_the_bound) == []
+
+
+def test_constant_and_repeated_columns() -> None:
+    flat = healthy().observations.copy()
+    flat[:, 1] = 4
+    findings = examine(replace(healthy(), observations=flat, next_observations=np.roll(flat, -1, axis=0)))
+    assert "observations column 1 never change" in findings[0].message
+    twin = healthy().actions.copy()
+    twin[:, 1] = twin[:, 0]
+    assert only(examine(replace(healthy(), actions=twin))).message == "actions columns repeat each other: 0 = 1"
+
+
+def test_time_limits_marked_as_terminals() -> None:
+    confused = replace(healthy(), terminals=healthy().timeouts, timeouts=np.zeros(N))
+    found = only(examine(confused))
+    assert (found.grade, found.check, found.row) == ("warning", "ends", 9)
+    assert "4 episodes end by a terminal after exactly 10 steps" in found.message
+
+
+def test_terminals_of_many_lengths_are_not_suspected() -> None:
+    terminals = np.zeros(N, bool)
+    terminals[[8, 18, 27, 39]] = True  # lengths 9, 10, 9, 12
+    dataset = replace(healthy(), terminals=terminals, timeouts=np.zeros(N))
+    assert not [f for f in examine(dataset) if f.check == "ends"]
+
+
+def test_an_unmarked_end_inside_an_episode() -> None:
+    found = only(examine(changed(healthy(), "timeouts", 9, False)))
+    assert (found.grade, found.check, found.row) == ("warning", "continuity", 9)
+
+
+def test_other_ends() -> None:
+    both = changed(healthy(), "terminals", 9, True)
+    assert only(examine(both)).message == "1 rows are terminal and timed out at once; they count as terminal"
+    assert "cut by the end" in only(examine(healthy().transitions(0, 35))).message
+    single = changed(healthy(), "timeouts", 10, True)
+    assert (only(examine(single)).check, only(examine(single)).row) == ("lengths", 10)
+    assert only(examine(healthy().transitions(0, 0))).grade == "error"
+
+
+def test_duplicates_are_counted_beyond_the_first() -> None:
+    twice = concatenate([healthy(), healthy().episodes([2])])
+    found = only(examine(twice))
+    assert (found.grade, found.check, found.row) == ("warning", "duplicates", 40)
+    assert found.message.startswith("10 transitions")
+
+
+def test_expert_rows_among_the_other_logs() -> None:
+    expert = concatenate([healthy(1).episodes([0]), healthy().episodes([3])])
+    found = only(examine(healthy(), expert))
+    assert "10 of 20 expert transitions" in found.message
+    assert found.row == 10
+    narrow = replace(expert, actions=expert.actions[:, :1])
+    with pytest.raises(IlbrlError, match="the expert data does not fit"):
+        require_healthy(healthy(), narrow)
+    with pytest.raises(IlbrlError, match="actions: 1 rows are NaN"):
+        require_healthy(healthy(), changed(expert, "actions", 3, np.nan))
+
+
+def test_a_policy_that_did_not_log_these_actions(full: Dataset) -> None:
+    assert full.policy is not None
+    actions = full.policy.act(full.observations, np.random.default_rng(0))
+    true = replace(full, actions=actions, log_probs=full.policy.log_prob(full.observations, actions))
+    assert not [f for f in examine(true) if f.check == "policy"]
+    assert [f.grade for f in examine(replace(true, log_probs=true.log_probs + 1)) if f.check == "policy"] == ["warning"]
+
+
+def test_the_readers_decisions_are_findings() -> None:
+    assert only(examine(replace(healthy(), notes=("guessed",)))).message == "guessed"
+
+
+def test_fingerprints_tell_rows_apart_by_any_bit() -> None:
+    base = healthy()
+    marks = transition_fingerprints(base)
+    assert len(set(marks.tolist())) == N
+    for field in ("observations", "actions", "next_observations"):
+        value = getattr(base, field)[5]
+        other = transition_fingerprints(changed(base, field, 5, np.nextafter(value, np.inf)))
+        assert np.flatnonzero(marks != other).tolist() == [5]
+    zeros = replace(base, observations=0 * base.observations), replace(base, observations=-0.0 * base.observations)
+    assert np.array_equal(*map(transition_fingerprints, zeros))
+
+
+def test_fingerprints_of_small_whole_numbers_do_not_collide() -> None:
+    """Floats of small integers end in many zero bits, which weak hashes confuse."""
+    grid = np.stack(np.meshgrid(*[np.arange(20.0)] * 3), -1).reshape(-1, 3)
+    rows = len(grid)
+    dataset = Dataset(grid, np.zeros((rows, 1)), grid, np.zeros(rows), np.zeros(rows))
+    assert len(np.unique(transition_fingerprints(dataset))) == rows
