@@ -7,7 +7,7 @@ The exact twin of the rest of the package, in which every claim can be computed 
     planning      optimal policies, discounted and average
     logs          rolled-out transitions; from and to `ilbrl.Dataset`
     phased        phased Q-learning and its three sources of samples
-    imitation     Algorithm 1 (ILBRL) and behavioural cloning; `smodice` beside them
+    imitation     Algorithm 1 (ILBRL) and behavioural cloning; `dice`: SMODICE
     lemmas        Lemmas 1–7, one function each
     bounds        Theorem 1: ε, δ → γ, ℓ, m, N, |D_E|, |D_X|, and back
     experiments   every lemma checked on random MDPs: `python -m ilbrl.tabular.experiments`
@@ -19,7 +19,7 @@ from ilbrl.tabular.logs import Log, rollout, rollouts
 from ilbrl.tabular.mdp import FiniteMDP, policy_chain, uniform_policy
 from ilbrl.tabular.phased import batch, generative_model, phased_q_learning, simulated_sampling
 from ilbrl.tabular.planning import average_optimum, discounted_optimum
-from ilbrl.tabular.smodice import smodice
+from ilbrl.tabular.dice import smodice
 from ilbrl.tabular.worlds import garnet, grid_world, river_swim, toy_text, world
 
 __all__ = [

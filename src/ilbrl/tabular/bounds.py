@@ -8,6 +8,7 @@ the printed text (128 for 32, 16 for 4, δ″ over all sweeps) are derived in do
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal, localcontext
 
@@ -154,27 +155,34 @@ def guaranteed_epsilon(problem: Problem, delta: float, expert_samples: int, expl
     return 10**high
 
 
-def problem_of(mdp: FiniteMDP, expert: np.ndarray | None = None, explorer: np.ndarray | None = None) -> Problem:
-    """The quantities of a known MDP. Default expert: the average-optimal policy; default explorer: uniform.
+def problem_of(
+    mdp: FiniteMDP,
+    expert: np.ndarray | None = None,
+    explorer: np.ndarray | None = None,
+    given: Mapping[str, float] | None = None,
+) -> Problem:
+    """The quantities of a known MDP; those in `given` are taken from there instead of computed.
 
-    β and λ₂ belong to the policy that is optimal for the *intrinsic* reward, which depends on the data. They are taken
-    at full coverage: that policy is then the expert, its intrinsic reward is 1 in every state, and ‖r‖₂ = √S.
+    Default expert: the average-optimal policy; default explorer: uniform. β and λ₂ belong to the policy that is
+    optimal for the *intrinsic* reward, which depends on the data. They are taken at full coverage: that policy is then
+    the expert, its intrinsic reward is 1 in every state, and ‖r‖₂ = √S.
     """
     expert = average_optimum(mdp).policy if expert is None else np.asarray(expert)
     if expert.ndim != 1:
         raise IlbrlError("the expert must be deterministic (Assumption 1): one action per state")
     explorer = uniform_policy(mdp) if explorer is None else explorer
     chain = policy_chain(mdp, expert)
-    eigen = spectrum(chain)
-    return Problem(
-        states=mdp.num_states,
-        actions=mdp.num_actions,
-        expert_mixing_time=mixing_time(chain),
-        explorer_mixing_time=mixing_time(policy_chain(mdp, explorer)),
-        p_min=p_min(mdp, explorer),
-        beta=eigen.condition * float(np.sqrt(mdp.num_states)),
-        lambda2=eigen.lambda2,
-    )
+    computed: dict[str, Callable[[], float]] = {
+        "states": lambda: mdp.num_states,
+        "actions": lambda: mdp.num_actions,
+        "expert_mixing_time": lambda: mixing_time(chain),
+        "explorer_mixing_time": lambda: mixing_time(policy_chain(mdp, explorer)),
+        "p_min": lambda: p_min(mdp, explorer),
+        "beta": lambda: spectrum(chain).condition * math.sqrt(mdp.num_states),
+        "lambda2": lambda: spectrum(chain).lambda2,
+    }
+    given = given or {}
+    return Problem(**{name: given[name] if name in given else compute() for name, compute in computed.items()})  # pyright: ignore[reportArgumentType]
 
 
 def check_targets(epsilon: float, delta: float) -> None:

@@ -2,7 +2,7 @@
 
     D_U ← D_E ∪ D_X;   r̂(s, a) ← 1[(s, a) ∈ D_E];   π ← BatchRL(D_U, r̂)
 
-with phased Q-learning as BatchRL. (SMODICE, the other baseline, is in `smodice.py`.)
+with phased Q-learning as BatchRL. (SMODICE, the other baseline, is in `dice.py`.)
 """
 
 from __future__ import annotations

@@ -131,6 +131,9 @@ def toy_text(env_id: str, restart: float = 0.01, **options: Any) -> FiniteMDP:
       make a chain that is not irreducible (Assumption 2).
     - Rewards are the expected r(s, a), mapped to [0, 1] by (r − min) / (max − min), which changes no optimal policy.
 
+    The average criterion sees only what `P` pays per step: CliffWalking pays −1 for every step, the last one too, so
+    there any policy that never falls is optimal, whether it arrives or not.
+
     `origin` holds each state's number in Gymnasium. `options` go to `gymnasium.make`.
     """
     if not 0 <= restart < 1:
