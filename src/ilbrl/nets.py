@@ -1,0 +1,112 @@
+"""Networks as raw pytrees: MLPs, twin critics, the deterministic actor, and Adam.
+
+Layers are dictionaries {"w": [fan_in, fan_out], "b": [fan_out]} (and {"scale", "shift"} under LayerNorm);
+a network is a tuple of layers. Everything is float32; matrix products may run in bfloat16 with float32
+accumulation (`dtype`), the parameters and the optimiser never do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from ilbrl import kernels
+
+Layers = kernels.Layers
+Params = Any  # a pytree of arrays
+
+
+def init_mlp(key: jax.Array, sizes: Sequence[int], layer_norm: bool = False) -> Layers:
+    """An MLP with PyTorch's initial ranges: weights and biases uniform in ±1/√fan_in.
+
+    With `layer_norm` each hidden layer carries a scale and a shift, applied before its non-linearity.
+    """
+
+    def layer(key: jax.Array, fan_in: int, fan_out: int, hidden: bool) -> dict[str, jax.Array]:
+        bound = fan_in**-0.5
+        weight_key, bias_key = jax.random.split(key)
+        params = {
+            "w": jax.random.uniform(weight_key, (fan_in, fan_out), minval=-bound, maxval=bound),
+            "b": jax.random.uniform(bias_key, (fan_out,), minval=-bound, maxval=bound),
+        }
+        if layer_norm and hidden:
+            params |= {"scale": jnp.ones(fan_out), "shift": jnp.zeros(fan_out)}
+        return params
+
+    keys = jax.random.split(key, len(sizes) - 1)
+    return tuple(layer(keys[i], sizes[i], sizes[i + 1], i < len(sizes) - 2) for i in range(len(sizes) - 1))
+
+
+def mlp(layers: Layers, x: jax.Array, activation=jax.nn.relu, dtype: str = "float32") -> jax.Array:
+    """[B, fan_in] → [B, fan_out] float32; no non-linearity after the last layer."""
+    if dtype == "bfloat16" and activation is jax.nn.relu and kernels.supports(layers, len(x)):
+        return kernels.mlp(layers, x)
+    for layer in layers[:-1]:
+        x = _dense(layer, x, dtype)
+        if "scale" in layer:
+            x = _layer_norm(x) * layer["scale"] + layer["shift"]
+        x = activation(x)
+    return _dense(layers[-1], x, dtype)
+
+
+def _dense(layer: dict[str, jax.Array], x: jax.Array, dtype: str) -> jax.Array:
+    if dtype == "float32":
+        return x @ layer["w"] + layer["b"]
+    product = jnp.matmul(x.astype(dtype), layer["w"].astype(dtype), preferred_element_type=jnp.float32)
+    return product + layer["b"]
+
+
+def _layer_norm(x: jax.Array) -> jax.Array:
+    mean = x.mean(-1, keepdims=True)
+    variance = jnp.square(x - mean).mean(-1, keepdims=True)
+    return (x - mean) * jax.lax.rsqrt(variance + 1e-5)
+
+
+def init_twin(key: jax.Array, sizes: Sequence[int], layer_norm: bool = False) -> Layers:
+    """Two independent MLPs, stacked along a leading axis of 2."""
+    return jax.vmap(lambda k: init_mlp(k, sizes, layer_norm))(jax.random.split(key, 2))
+
+
+def critic(layers: Layers, observations: jax.Array, actions: jax.Array, dtype: str = "float32") -> jax.Array:
+    """[B] values Q(s, a) of one critic."""
+    return mlp(layers, jnp.concatenate([observations, actions], -1), dtype=dtype)[..., 0]
+
+
+def twin_critics(layers: Layers, observations: jax.Array, actions: jax.Array, dtype: str = "float32") -> jax.Array:
+    """[2, B] values Q₁, Q₂ of twin critics."""
+    x = jnp.concatenate([observations, actions], -1)
+    return jax.vmap(lambda one: mlp(one, x, dtype=dtype))(layers)[..., 0]
+
+
+def actor(layers: Layers, observations: jax.Array, dtype: str = "float32") -> jax.Array:
+    """[B, act_dim] deterministic actions tanh(MLP(s)), in units of the action bounds."""
+    return jnp.tanh(mlp(layers, observations, dtype=dtype))
+
+
+class Optimised(NamedTuple):
+    """Parameters with their Adam state."""
+
+    params: Params
+    adam: optax.OptState
+
+
+_ADAM = optax.scale_by_adam()  # PyTorch's defaults: β = (0.9, 0.999), ε = 1e-8
+
+
+def optimised(params: Params) -> Optimised:
+    return Optimised(params, _ADAM.init(params))
+
+
+def descend(net: Optimised, gradients: Params, learning_rate: float | jax.Array) -> Optimised:
+    """One Adam step; the learning rate may be a traced member of a population."""
+    steps, adam = _ADAM.update(gradients, net.adam)
+    return Optimised(jax.tree.map(lambda p, step: p - learning_rate * step, net.params, steps), adam)
+
+
+def polyak(target: Params, online: Params, tau: float | jax.Array) -> Params:
+    """target ← (1 − τ) target + τ online."""
+    return jax.tree.map(lambda t, p: t + tau * (p - t), target, online)
