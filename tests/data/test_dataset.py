@@ -1,5 +1,7 @@
 """The dataset's contract, on arrays small enough to check by eye."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -56,8 +58,6 @@ def test_joining_tells_experts_and_closes_unfinished_episodes(full: Dataset) -> 
 
 
 def test_the_hash_is_of_the_content_alone(full: Dataset) -> None:
-    from dataclasses import replace
-
     assert replace(full, source="elsewhere", notes=()).content_hash == full.content_hash
     assert replace(full, rewards=None).content_hash != full.content_hash
     other = full.actions.copy()

@@ -75,3 +75,21 @@ def test_save_refuses_what_it_cannot_write(logs: Path, tmp_path: Path) -> None:
     with pytest.raises(IlbrlError, match="does not tell a format"):
         save(dataset, tmp_path / "logs")
     assert [path.name for path in tmp_path.iterdir()] == ["logs.npz"]
+
+
+def test_a_built_in_name_is_asked_whole_and_cut_here(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    benchmark = pytest.importorskip("ilbrl.data.benchmark")
+    asked = []
+
+    def load_benchmark(name: str, quiet: bool) -> ilbrl.Dataset:
+        asked.append((name, quiet))
+        return ilbrl.load(logs)
+
+    monkeypatch.setattr(benchmark, "load_benchmark", load_benchmark)
+    assert len(ilbrl.load("hopper/medium:2", quiet=True)) == 2
+    assert asked == [("hopper/medium", True)]
+
+
+def test_a_name_that_is_neither_file_nor_built_in() -> None:
+    with pytest.raises(IlbrlError, match="pong/medium: neither a file nor a built-in dataset"):
+        ilbrl.load("pong/medium")

@@ -82,9 +82,9 @@ def test_the_papers_composition() -> None:
     for fraction in (0, 0.3, 0.5, 0.8, 1):
         evaluation = parts.evaluation(fraction)
         assert len(evaluation) == pytest.approx(500, abs=5)
-        expert_rows = (evaluation.observations[:, 0] < 1000).sum()
-        assert expert_rows == pytest.approx(500 * fraction, abs=5)
-        assert evaluation.is_expert is not None or fraction == 0
+        from_expert = evaluation.observations[:, 0] < 1000
+        assert from_expert.sum() == pytest.approx(500 * fraction, abs=5)
+        assert np.array_equal(evaluation.is_expert, from_expert)  # pyright: ignore[reportArgumentType]
     groups = [
         parts.training_expert,
         parts.training_exploratory,

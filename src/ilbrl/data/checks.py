@@ -9,7 +9,7 @@ import numpy as np
 
 from ilbrl.data.continuity import jumps
 from ilbrl.data.dataset import Dataset
-from ilbrl.data.findings import Finding
+from ilbrl.data.findings import Finding, counted
 from ilbrl.data.fingerprints import transition_fingerprints
 
 Purpose = Literal["imitation", "evaluation"]
@@ -50,7 +50,9 @@ def check_action_bounds(dataset: Dataset) -> Iterator[Finding]:
     if outside.any():
         row = int(np.argmax(outside))
         interval = "their stated bounds" if known else "[-1, 1], and no other bounds are stated"
-        message = f"{outside.sum():,} actions lie outside {interval} (first: row {row}, {_short(dataset.actions[row])})"
+        message = (
+            f"{counted(outside.sum(), 'action')} outside {interval} (first: row {row}, {_short(dataset.actions[row])})"
+        )
         yield Finding("warning", "actions", "actions", row, message)
 
 
@@ -62,11 +64,11 @@ def check_columns(dataset: Dataset) -> Iterator[Finding]:
         if constant.any() and len(dataset) > 1:
             columns = _listed(np.flatnonzero(constant))
             grade = "note" if field == "observations" else "warning"
-            yield Finding(grade, "columns", field, None, f"{field} {columns} never change")
+            yield Finding(grade, "columns", field, None, f"{field}: {columns} constant")
         pairs = [pair for pair in _equal_columns(matrix) if not constant[pair[0]]]
         if pairs:
             same = ", ".join(f"{first} = {second}" for first, second in pairs[:5])
-            yield Finding("note", "columns", field, None, f"{field} columns repeat each other: {same}")
+            yield Finding("note", "columns", field, None, f"{field}: equal columns {same}")
 
 
 def check_ends(dataset: Dataset) -> Iterator[Finding]:
@@ -81,13 +83,13 @@ def check_ends(dataset: Dataset) -> Iterator[Finding]:
     if suspects.sum() >= 2 and longest > 1 and suspects.sum() > max(near.sum(), (at_limit & ~by_terminal).sum()):
         row = int(last[np.argmax(suspects)])
         message = (
-            f"{suspects.sum():,} episodes end by a terminal after exactly {longest:,} steps, the greatest length:"
-            f" if that is the time limit, mark them as timeouts (first: row {row}), or values stop there"
+            f"{counted(suspects.sum(), 'episode')} ended by a terminal after exactly {longest:,} steps, the greatest"
+            f" length: if that is the time limit, mark them as timeouts (first: row {row}), or values stop there"
         )
         yield Finding("warning", "ends", "terminals", row, message)
     both = dataset.terminals & dataset.timeouts
     if both.any():
-        message = f"{both.sum():,} rows are terminal and timed out at once; they count as terminal"
+        message = f"{counted(both.sum(), 'row')} marked terminal and timed out at once, and taken as terminal"
         yield Finding("note", "ends", "terminals", int(np.argmax(both)), message)
     if not dataset.complete[-1]:
         message = f"the last episode ({dataset.episode_lengths[-1]:,} steps) is cut by the end of the data"
@@ -100,8 +102,8 @@ def check_continuity(dataset: Dataset) -> Iterator[Finding]:
     if inside.any():
         row = int(np.argmax(inside))
         message = (
-            f"after {inside.sum():,} rows inside episodes the next observation is not the following row's"
-            f" (first: row {row}): episodes end there unmarked, so returns and first observations are wrong"
+            f"the next observation is not the following row's at {counted(inside.sum(), 'row')} inside episodes"
+            f" (first: row {row}): if episodes end there unmarked, returns and first observations are wrong"
         )
         yield Finding("warning", "continuity", "next_observations", row, message)
 
@@ -111,7 +113,7 @@ def check_lengths(dataset: Dataset) -> Iterator[Finding]:
     single = dataset.episode_lengths == 1
     if single.any():
         row = int(dataset.episode_starts[np.argmax(single)])
-        message = f"{single.sum():,} of {len(single):,} episodes have one step (first: row {row})"
+        message = f"{single.sum():,} of {counted(len(single), 'episode')} with a single step (first: row {row})"
         yield Finding("warning", "lengths", None, row, message)
 
 
@@ -121,7 +123,7 @@ def check_duplicates(dataset: Dataset) -> Iterator[Finding]:
     order = np.argsort(marks, kind="stable")
     again = order[1:][marks[order[1:]] == marks[order[:-1]]]  # every copy but the first
     if len(again):
-        message = f"{len(again):,} transitions repeat an earlier one exactly (first: row {again.min()})"
+        message = f"{counted(len(again), 'transition')} logged before, number for number (first: row {again.min()})"
         grade = "warning" if len(again) > 0.01 * len(dataset) else "note"
         yield Finding(grade, "duplicates", None, int(again.min()), message)
 
@@ -168,14 +170,14 @@ def log_prob_errors(dataset: Dataset) -> np.ndarray | None:
 
 
 def _not_finite(array: np.ndarray, field: str, grade: Literal["error", "warning"]) -> Iterator[Finding]:
-    for kind, test in (("NaN", np.isnan), ("infinite", np.isinf)):
+    for kind, test in (("NaN", np.isnan), ("infinity", np.isinf)):
         if array.dtype.kind != "f":
             continue
         rows = test(array).reshape(len(array), -1).any(1)
         if rows.any():
             first = int(np.argmax(rows))
             yield Finding(
-                grade, "finite", field, first, f"{field}: {rows.sum():,} rows are {kind} (first: row {first})"
+                grade, "finite", field, first, f"{field}: {kind} in {counted(rows.sum(), 'row')} (first: row {first})"
             )
 
 

@@ -1,4 +1,4 @@
-"""What a check of the data reports."""
+"""What a check of the data reports, and the words for it."""
 
 from __future__ import annotations
 
@@ -25,3 +25,8 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.grade}: {self.message}"
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 row`, `2,000 rows`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -7,7 +7,7 @@ held-out part leak into the other.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -123,10 +123,10 @@ def compose(
     training, validation, evaluation = split_episodes(exploratory, [int(filling), *parts], rng)
     return Composition(
         training_expert=demonstrations.as_expert(),
-        training_exploratory=training,
+        training_exploratory=_as_exploratory(training),
         evaluation_expert=_shuffled(evaluation_expert, rng).as_expert(),
-        evaluation_exploratory=_shuffled(evaluation, rng),
-        validation=concatenate([validation_expert.as_expert(), validation]),
+        evaluation_exploratory=_as_exploratory(_shuffled(evaluation, rng)),
+        validation=concatenate([validation_expert.as_expert(), _as_exploratory(validation)]),
         notes=notes,
     )
 
@@ -144,6 +144,10 @@ def _draw_episodes(dataset: Dataset, count: int, rng: np.random.Generator) -> tu
 
 def _complete_transitions(dataset: Dataset) -> int:
     return int(dataset.episode_lengths[dataset.complete].sum())
+
+
+def _as_exploratory(dataset: Dataset) -> Dataset:
+    return replace(dataset, is_expert=np.zeros(len(dataset), bool))
 
 
 def _shuffled(dataset: Dataset, rng: np.random.Generator) -> Dataset:

@@ -16,6 +16,11 @@ _BARS = "▁▂▃▄▅▆▇█"
 
 def summarise(dataset: Dataset) -> dict[str, Any]:
     """Everything `ilbrl data inspect` shows except its findings, as plain numbers for JSON."""
+    with np.errstate(all="ignore"):  # NaN and infinity are the doctor's business
+        return _facts(dataset)
+
+
+def _facts(dataset: Dataset) -> dict[str, Any]:
     returns = None if dataset.rewards is None else dataset.returns()
     return {
         "source": dataset.source,
@@ -88,11 +93,10 @@ def _ranges(matrix: np.ndarray) -> dict[str, list[float | None]]:
     """Per column, over all rows; in float64, for float32 sums lose digits over millions of rows."""
     measures = {"min": np.min, "max": np.max, "mean": np.mean, "std": np.std}
     ranges: dict[str, list[float | None]] = {name: [] for name in measures}
-    with np.errstate(all="ignore"):  # NaN and infinity are the doctor's business
-        for i in range(matrix.shape[1]):  # column by column, so that no second matrix is held
-            column = matrix[:, i].astype(np.float64)
-            for name, measure in measures.items():
-                ranges[name].append(_number(measure(column)))
+    for i in range(matrix.shape[1]):  # column by column, so that no second matrix is held
+        column = matrix[:, i].astype(np.float64)
+        for name, measure in measures.items():
+            ranges[name].append(_number(measure(column)))
     return ranges
 
 

@@ -23,7 +23,7 @@ def test_next_observations_come_from_the_following_row() -> None:
     assert dataset.rewards.tolist() == [0, 1, 2, 3, 4]
     assert dataset.terminals.tolist() == [False, False, True, False, False]
     assert dataset.timeouts.tolist() == [False, False, False, False, True]
-    assert "1 rows without one (first: row 5) were dropped" in dataset.notes[0]
+    assert "dropped 1 row without one (first: row 5)" in dataset.notes[0]
 
 
 def test_a_log_cut_by_the_end_of_the_file_stays_unfinished() -> None:
@@ -42,7 +42,7 @@ def test_timeouts_are_inferred_from_jumps() -> None:
     following = np.array([[1], [2], [3], [11], [12], [13]], np.float32)
     dataset = from_arrays(OBSERVATIONS, ACTIONS, following, terminals=np.zeros(6))
     assert dataset.timeouts.tolist() == [False, False, True, False, False, False]
-    assert "1 rows whose next observation is not" in dataset.notes[0]
+    assert "placed on 1 row whose next observation is not" in dataset.notes[0]
 
 
 def test_timeouts_every_max_episode_steps_count_from_the_last_end() -> None:

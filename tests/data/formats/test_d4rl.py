@@ -67,3 +67,25 @@ def test_the_behaviour_policy_is_rlkits_network(tmp_path: Path) -> None:
     assert policy.act(observation) == pytest.approx(expected, abs=1e-6)
     noisy = policy.act(observation, np.random.default_rng(0))  # log std clipped at −20, not −30: σ = 2e-9
     assert noisy == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "reason"),
+    [
+        ("fc1/weight", np.zeros((4, 9)), "its layers do not fit together"),
+        ("fc0/weight", np.zeros((5, 9)), "it maps 9 numbers to 2"),
+        ("last_fc/bias", None, "last_fc/bias missing"),
+    ],
+)
+def test_a_policy_that_does_not_fit_is_left_out(
+    full: Dataset, tmp_path: Path, field: str, value: np.ndarray | None, reason: str
+) -> None:
+    d4rl.write(full, tmp_path / "a.hdf5")
+    with h5py.File(tmp_path / "a.hdf5", "a") as file:
+        del file[f"metadata/policy/{field}"]
+        if value is not None:
+            file[f"metadata/policy/{field}"] = value
+    dataset = load(tmp_path / "a.hdf5")
+    assert dataset.policy is None
+    assert reason in dataset.notes[0]
+    assert len(dataset) == len(full)

@@ -138,7 +138,7 @@ def test_an_episode_that_nothing_ends_is_closed_as_a_timeout(full: Dataset, tmp_
         file["episode_1/truncations"][-1] = False  # pyright: ignore[reportIndexIssue]
     dataset = load(tmp_path / "logs")
     assert dataset.timeouts.tolist() == full.timeouts.tolist()
-    assert "1 episodes end in neither termination nor truncation" in dataset.notes[0]
+    assert "1 episode ended in neither termination nor truncation" in dataset.notes[0]
 
 
 def test_an_id_that_is_not_there_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

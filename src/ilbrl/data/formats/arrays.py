@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from ilbrl.data.continuity import jumps
 from ilbrl.data.dataset import Dataset
+from ilbrl.data.findings import counted
 from ilbrl.errors import IlbrlError
 from ilbrl.policy import Policy
 
@@ -64,6 +65,10 @@ def from_arrays(
     columns["timeouts"] = _timeouts(columns, labels, max_episode_steps, decided)
     if "next_observations" not in columns:
         columns = _with_next_rows(columns, source, decided)
+    shape = columns["observations"].shape[-1], 1 if columns["actions"].ndim == 1 else columns["actions"].shape[-1]
+    if policy is not None and (policy.obs_dim, policy.act_dim) != shape:
+        decided.append(f"the behaviour policy was left out: it maps {policy.obs_dim} numbers to {policy.act_dim}")
+        policy = None
     arrays: dict[str, Any] = columns
     bounds = {"action_low": action_low, "action_high": action_high}
     known = {name: np.atleast_1d(np.asarray(bound)) for name, bound in bounds.items() if bound is not None}
@@ -127,8 +132,8 @@ def _timeouts(
     if "next_observations" in columns:
         ends = jumps(columns["observations"], columns["next_observations"]) & ~terminals
         decided.append(
-            "no timeouts in the logs: placed on the "
-            f"{ends.sum():,} rows whose next observation is not the observation of the following row"
+            f"no timeouts in the logs: placed on {counted(ends.sum(), 'row')}"
+            " whose next observation is not the observation of the following row"
         )
         return ends
     decided.append(
@@ -157,10 +162,8 @@ def _with_next_rows(columns: dict[str, np.ndarray], source: str, decided: list[s
     rows = np.flatnonzero(~unknown)
     if not len(rows):
         raise IlbrlError(f"{source}: without next_observations no row has a successor; nothing can be learnt from it")
-    decided.append(
-        "no next_observations in the logs: taken from the following row"
-        + (f"; {unknown.sum():,} rows without one (first: row {np.argmax(unknown)}) were dropped" * bool(unknown.any()))
-    )
+    dropped = f"; dropped {counted(unknown.sum(), 'row')} without one (first: row {np.argmax(unknown)})"
+    decided.append("no next_observations in the logs: taken from the following row" + dropped * bool(unknown.any()))
     successors = np.where(terminals[rows], rows, rows + 1)
     kept = {name: column[rows] for name, column in {**columns, "timeouts": timeouts}.items()}
     return {**kept, "next_observations": columns["observations"][successors]}

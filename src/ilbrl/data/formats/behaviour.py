@@ -8,6 +8,7 @@ is written as further fields, which other readers ignore.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Mapping
 
@@ -20,7 +21,7 @@ RLKIT_LOG_STD_BOUNDS = (-20.0, 2.0)
 _OPTIONAL = ("obs_mean", "obs_std")
 
 
-def policy_from_fields(arrays: Mapping[str, np.ndarray], texts: Mapping[str, str], act_dim: int) -> Policy:
+def policy_from_fields(arrays: Mapping[str, np.ndarray], texts: Mapping[str, str]) -> Policy:
     """The policy; an IlbrlError says what about it is not understood."""
     head, activation = texts.get("output_distribution", "tanh_gaussian"), texts.get("nonlinearity", "relu")
     if head not in ("tanh_gaussian", "deterministic") or activation not in ("relu", "tanh"):
@@ -30,10 +31,13 @@ def policy_from_fields(arrays: Mapping[str, np.ndarray], texts: Mapping[str, str
     missing = [f"{n}/{part}" for n in wanted for part in ("weight", "bias") if f"{n}/{part}" not in arrays]
     if missing:
         raise IlbrlError(f"{', '.join(missing)} missing")
+    act_dim = len(arrays["last_fc/bias"])
     layers = [(arrays[f"{n}/weight"].T, arrays[f"{n}/bias"]) for n in wanted]
     if head == "tanh_gaussian":
         (mean, mean_bias), (log_std, log_std_bias) = layers.pop(-2), layers.pop()
         layers.append((np.concatenate([mean, log_std], 1), np.concatenate([mean_bias, log_std_bias])))
+    if any(after[0].shape[0] != before[0].shape[1] for before, after in itertools.pairwise(layers)):
+        raise IlbrlError("its layers do not fit together")
     return Policy(
         layers=tuple((np.ascontiguousarray(w, np.float32), np.asarray(b, np.float32)) for w, b in layers),
         action_low=np.asarray(arrays.get("action_low", np.full(act_dim, -1)), np.float32),

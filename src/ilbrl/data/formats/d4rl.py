@@ -43,7 +43,7 @@ def read(path: Path, *, max_episode_steps: int | None = None) -> Dataset:
                 raise IlbrlError(f"{path}: has no field {name!r}, only {fields}; is it a D4RL file?")
         columns = {name: read_array(file, field) for name, field in FIELDS.items() if field in file}
         notes: list[str] = []
-        policy = _read_policy(file, np.atleast_2d(columns["actions"]).shape[-1], notes)
+        policy = _read_policy(file, notes)
     return from_arrays(**columns, policy=policy, source=path.name, notes=notes, max_episode_steps=max_episode_steps)
 
 
@@ -61,7 +61,7 @@ def write(dataset: Dataset, path: Path) -> None:
                 file[f"metadata/policy/{name}"] = np.bytes_(text.encode())
 
 
-def _read_policy(file: h5py.File, act_dim: int, notes: list[str]) -> Policy | None:
+def _read_policy(file: h5py.File, notes: list[str]) -> Policy | None:
     group = file.get("metadata/policy")
     if not isinstance(group, h5py.Group):
         return None
@@ -71,7 +71,7 @@ def _read_policy(file: h5py.File, act_dim: int, notes: list[str]) -> Policy | No
     try:
         texts = {name: read_text(group, name) for name in textual}
         arrays = {name: read_array(group, name) for name in names if name not in textual}
-        return policy_from_fields(arrays, texts, act_dim)
-    except IlbrlError as error:  # the data is usable without it
+        return policy_from_fields(arrays, texts)
+    except (IlbrlError, ValueError) as error:  # the data is usable without it
         notes.append(f"the behaviour policy in metadata/policy was left out: {error}")
         return None

@@ -18,6 +18,7 @@ import h5py
 import numpy as np
 
 from ilbrl.data.dataset import Dataset
+from ilbrl.data.findings import counted
 from ilbrl.data.formats.arrays import from_arrays
 from ilbrl.data.formats.hdf5 import opened, read_array
 from ilbrl.errors import IlbrlError
@@ -61,7 +62,9 @@ def read(path: Path) -> Dataset:
     unmarked = lasts[:-1][~(columns["terminals"] | columns["timeouts"])[lasts[:-1]]]
     if len(unmarked):
         columns["timeouts"][unmarked] = True
-        notes.append(f"{len(unmarked):,} episodes end in neither termination nor truncation: taken as time-outs")
+        notes.append(
+            f"{counted(len(unmarked), 'episode')} ended in neither termination nor truncation: taken as time-outs"
+        )
     if metadata.get("ilbrl_no_rewards"):
         del columns["rewards"]
     stored = folder / "policy.safetensors"

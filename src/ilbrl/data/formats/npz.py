@@ -63,7 +63,7 @@ def read(path: Path, *, max_episode_steps: int | None = None) -> Dataset:
         fields = {name.removeprefix("policy/"): value for name, value in texts.items()}
         words = {name: str(value) for name, value in fields.items() if value.dtype.kind == "U"}
         numbers = {name: value for name, value in fields.items() if name not in words}
-        policy = policy_from_fields(numbers, words, np.atleast_2d(columns["actions"]).shape[-1])
+        policy = policy_from_fields(numbers, words)
     return from_arrays(**columns, policy=policy, source=source, notes=notes, max_episode_steps=max_episode_steps)
 
 
