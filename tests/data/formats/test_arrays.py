@@ -81,6 +81,7 @@ def test_shapes_that_mean_one_number_per_row_are_understood() -> None:
         ({"terminals": [0, 0, 0, np.nan, 0, 1]}, "found nan in row 3"),
         ({"actions": np.array(["left"] * 6)}, "actions holds <U4 values, not numbers"),
         ({"observations": np.empty(6, object)}, "observations holds object values"),
+        ({"observations": [[1, 2], [3]] * 3}, "rows of observations have different lengths"),
         ({"rewards": 1.0}, "rewards is a single number"),
         ({"observations": np.zeros((6, 4, 4, 3))}, "flatten images"),
         ({"episodes": [1, 2]}, "episodes has 2 rows"),

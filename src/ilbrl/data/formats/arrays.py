@@ -77,7 +77,10 @@ def from_arrays(
 
 def _column(name: str, array: ArrayLike, source: str) -> np.ndarray:
     """Numbers of the shape the Dataset wants: matrices for observations, one number per row for the rest."""
-    column = np.asarray(array)
+    try:
+        column = np.asarray(array)
+    except ValueError:  # NumPy's word for rows of different lengths
+        raise IlbrlError(f"{source}: the rows of {name} have different lengths; every row needs the same") from None
     if column.dtype.kind not in "biuf":
         raise IlbrlError(f"{source}: {name} holds {column.dtype} values, not numbers; store a plain numeric array")
     if column.ndim == 0:
