@@ -20,7 +20,6 @@ EVALUATION, COLLECTION = 0, 1  # streams of randomness
 EVALUATION_LANES = 4  # few, so that 30 episodes spread over many cores
 COLLECTION_LANES = 16  # many, so that the forward pass costs little
 COLLECTION_STEPS = 1000  # per lane and unit
-PLAYED_HERE = 8  # episodes that are over before worker processes would have started
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +58,7 @@ def rollout(
     purpose: str = "evaluation",
     gamma: float = 0.99,
 ) -> Rollouts:
-    """Play whole episodes. Fewer episodes are the first of more, and `workers` never changes the result.
+    """Play whole episodes. Fewer episodes are the first of more, and the number of `workers` never changes a bit.
 
     `policy` is a `Policy`, any object with `act(observations, rng)` on [N, obs_dim] batches, or such a function;
     unless `stochastic` it is called without `rng`.
@@ -68,10 +67,10 @@ def rollout(
         raise IlbrlError(f"a rollout needs at least one episode, not {episodes}")
     play = Play(policy, task, seed, EVALUATION, stochastic, EVALUATION_LANES, 1, gamma)
     units = [(i, min(play.lanes, episodes - i * play.lanes)) for i in range(-(-episodes // play.lanes))]
-    workers = workers or (1 if episodes <= PLAYED_HERE else usable_cores())
+    workers = min(workers or usable_cores(), len(units))
     started, parts = time.perf_counter(), []
     with progress(f"{task} rollouts", episodes, "episodes", quiet) as advance:
-        for returns, discounted, lengths, calls in run_units(_evaluate, play, units, min(workers, len(units))):
+        for returns, discounted, lengths, calls in run_units(_evaluate, play, units, workers):
             count(purpose, calls)
             parts.append((returns, discounted, lengths))
             advance(len(returns))
@@ -83,9 +82,9 @@ def _evaluate(play: Play, unit: tuple[int, int]) -> tuple[np.ndarray, np.ndarray
     """One episode per lane: returns, discounted returns, lengths."""
     index, used = unit
     played = play_unit(play, index, used)
-    rewards = played.rewards[:, :used]  # zero where a lane rests
-    discounts = play.gamma ** np.arange(len(rewards))
-    return rewards.sum(0), discounts @ rewards, played.lengths[:used], played.calls
+    discounts = play.gamma ** np.arange(len(played.rewards))[:, None]
+    discounted = (discounts * played.rewards).sum(0)  # rewards are zero where a lane rests
+    return played.rewards.sum(0)[:used], discounted[:used], played.lengths[:used], played.calls
 
 
 def collect_units(
@@ -103,7 +102,7 @@ def collect_units(
     whatever its length, so long ones are as frequent as they are when playing on for ever.
     """
     play = Play(policy, task, seed, COLLECTION, stochastic, COLLECTION_LANES, COLLECTION_STEPS)
-    for arrays, calls in run_units(_log, play, units, workers or usable_cores()):
+    for arrays, calls in run_units(log_unit, play, units, workers or usable_cores()):
         count(purpose, calls)
         yield arrays
 
@@ -124,9 +123,10 @@ def collect(
     purpose: str = "collection",
 ) -> dict[str, np.ndarray]:
     """Exactly so many transitions, by the field names of a `Dataset`; the last episode may be cut by the end."""
-    parts, rows, needed = [], 0, workers or collection_workers(transitions)
+    parts, rows = [], 0
+    workers = workers or collection_workers(transitions)
     with progress(f"collecting {task}", transitions, "transitions", quiet) as advance:
-        for part in collect_units(policy, task, itertools.count(), seed, stochastic, needed, purpose):
+        for part in collect_units(policy, task, itertools.count(), seed, stochastic, workers, purpose):
             parts.append(part)
             rows += len(part["rewards"])
             advance(len(part["rewards"]))
@@ -135,7 +135,7 @@ def collect(
     return {name: np.concatenate([part[name] for part in parts])[:transitions] for name in parts[0]}
 
 
-def _log(play: Play, unit: int) -> tuple[dict[str, np.ndarray], EnvironmentCalls]:
+def log_unit(play: Play, unit: int) -> tuple[dict[str, np.ndarray], EnvironmentCalls]:
     """The transitions of a unit, lane after lane."""
     played = play_unit(play, unit, play.lanes)
     lived = np.arange(len(played.rewards)) < played.lengths[:, None]  # [L, T]
