@@ -1,13 +1,14 @@
-"""A two-hidden-layer ReLU MLP as three GPU kernels (Pallas on Triton): values, weight gradients, input gradients.
+"""A two-hidden-layer ReLU MLP as three GPU kernels (Pallas on Triton), for populations of small networks.
 
 A population of small networks is bound by memory, not arithmetic: left to themselves, the hidden layers of 60
 members × 256 rows travel to device memory and back between every product, bias, ReLU and mask. Here both hidden
 layers stay on the chip. Products run in bfloat16 with float32 accumulation, biases and sums in float32.
 
-    forward           a program per tile of rows; hidden layers are stored (bfloat16) only when a gradient is wanted,
-                      so target networks write nothing but their outputs
-    weight gradients  a program per block of hidden units; all five gradients in one pass over the rows
-    input gradients   a program per tile of rows; dropped by the compiler where nobody asks for them
+    forward        a program per tile of rows; hidden layers are stored (bfloat16) only when a gradient is wanted,
+                   so target networks write nothing but their outputs
+    first layer    a program per tile of rows: gradients of the inputs, and of the first layer as partial sums
+    second layer   a program per block of hidden units, one pass over all rows: gradients of the second and last layer;
+                   dropped by the compiler where only the inputs' gradient is used
 
 vmap over twins and members adds axes to a kernel's grid. `interpret` runs the same kernels anywhere, slowly.
 """
@@ -25,6 +26,7 @@ Layers = tuple[dict[str, jax.Array], ...]
 
 ROWS = 64  # rows of a batch held at a time
 UNITS = 64  # hidden units held at a time
+WARPS = {"forward": 4, "first": 4, "second": 4}
 HALF = jnp.bfloat16
 
 
@@ -47,14 +49,6 @@ def _mlp_forward(layers: Layers, x: jax.Array, interpret: bool):
     return out, (layers, x, h1, h2)
 
 
-def _mlp_backward(interpret: bool, residuals, d_out: jax.Array):
-    layers, x, h1, h2 = residuals
-    return _weight_gradients(layers, x, h1, h2, d_out, interpret), _input_gradients(layers, h1, h2, d_out, interpret)
-
-
-mlp.defvjp(_mlp_forward, _mlp_backward)
-
-
 # --- values -------------------------------------------------------------------------------------------------------
 
 
@@ -62,7 +56,7 @@ def _forward(layers: Layers, x: jax.Array, interpret: bool, keep: bool) -> list[
     w1, w2, w3 = _weights(layers)
     b1, b2, b3 = (layer["b"] for layer in layers)
     rows, hidden, fan_out = len(x), w2.shape[0], w3.shape[1]
-    tile, whole = _tile(ROWS), _whole
+    tile, whole = _rows(ROWS), _whole
     kept = [jax.ShapeDtypeStruct((rows, hidden), HALF)] * (2 if keep else 0)
     x, b3 = _pad(x, w1.shape[0]).astype(HALF), jnp.pad(b3, (0, fan_out - len(b3)))
     outputs = _call(
@@ -70,7 +64,7 @@ def _forward(layers: Layers, x: jax.Array, interpret: bool, keep: bool) -> list[
         grid=rows // ROWS,
         inputs=[(x, tile), (w1, whole), (b1, whole), (w2, whole), (b2, whole), (w3, whole), (b3, whole)],
         outputs=[(jax.ShapeDtypeStruct((rows, fan_out), jnp.float32), tile), *((shape, tile) for shape in kept)],
-        warps=4,
+        warps=WARPS["forward"],
         interpret=interpret,
     )
     return [outputs[0][:, : len(layers[2]["b"])], *outputs[1:]]
@@ -93,77 +87,90 @@ def _forward_kernel(x, w1, b1, w2, b2, w3, b3, out, *kept):
 # --- gradients ----------------------------------------------------------------------------------------------------
 
 
-def _weight_gradients(layers: Layers, x: jax.Array, h1: jax.Array, h2: jax.Array, d_out: jax.Array, interpret: bool):
-    _, w2, w3 = _weights(layers)
-    fan_in, hidden, fan_out = x.shape[1], h1.shape[1], d_out.shape[1]
-    x, d_out = (_pad(array, _power_of_two(array.shape[1])).astype(HALF) for array in (x, d_out))
-    columns, rows, whole = _columns(UNITS), _tile(UNITS), _whole
-    inputs = [
-        (x, whole), (d_out, whole), (h1, whole), (h1, columns), (h2, whole), (h2, columns),
-        (w2, rows), (w3, whole), (w3, rows),
-    ]  # fmt: skip
-    outputs = [
-        (jax.ShapeDtypeStruct((x.shape[1], hidden), jnp.float32), columns),
-        (jax.ShapeDtypeStruct((1, hidden), jnp.float32), columns),
-        (jax.ShapeDtypeStruct((hidden, hidden), HALF), columns),
-        (jax.ShapeDtypeStruct((1, hidden), jnp.float32), columns),
-        (jax.ShapeDtypeStruct((hidden, d_out.shape[1]), jnp.float32), rows),
-    ]
-    kernel = _weight_gradients_kernel
-    dw1, db1, dw2, db2, dw3 = _call(kernel, hidden // UNITS, inputs, outputs, warps=8, interpret=interpret)
-    return (
-        {"w": dw1[:fan_in], "b": db1[0]},
-        {"w": dw2.astype(jnp.float32), "b": db2[0]},
-        {"w": dw3[:, :fan_out], "b": d_out[:, :fan_out].astype(jnp.float32).sum(0)},
+def _mlp_backward(interpret: bool, residuals, d_out: jax.Array):
+    layers, x, h1, h2 = residuals
+    weights = _weights(layers)
+    fan_in, fan_out = x.shape[1], d_out.shape[1]
+    x = _pad(x, weights[0].shape[0]).astype(HALF)
+    d_half = _pad(d_out, weights[2].shape[1]).astype(HALF)
+    dx, dw1, db1 = _first_layer_gradients(weights, x, h1, h2, d_half, interpret)
+    dw2, db2, dw3 = _second_layer_gradients(weights, h1, h2, d_half, interpret)
+    gradients = (
+        {"w": dw1[:fan_in], "b": db1},
+        {"w": dw2.astype(jnp.float32), "b": db2},
+        {"w": dw3[:, :fan_out], "b": d_out.sum(0)},
     )
+    return gradients, dx[:, :fan_in]
 
 
-def _weight_gradients_kernel(
-    x, d_out, h1, h1_units, h2, h2_units, w2_units, w3, w3_units, dw1, db1, dw2, db2, dw3
-):
-    def add_rows(i, sums):
-        s1, t1, s2, t2, s3 = sums
-        rows = pl.ds(i * ROWS, ROWS)
-        out = d_out[rows, :]
-        second = _masked(h2[rows, :], _dot(out, w3[...].T)).astype(HALF)  # all units of layer 2
-        first = _masked(h1_units[rows, :], _dot(second, w2_units[...].T))  # this program's units of layer 1
-        own = _masked(h2_units[rows, :], _dot(out, w3_units[...].T))  # this program's units of layer 2
-        return (
-            s1 + _dot(x[rows, :].T, first),
-            t1 + first.sum(0),
-            s2 + _dot(h1[rows, :].T, own),
-            t2 + own.sum(0),
-            s3 + _dot(h2_units[rows, :].T, out),
-        )
-
-    zeros = tuple(jnp.zeros(shape, jnp.float32) for shape in (dw1.shape, db1.shape[1:], dw2.shape, db2.shape[1:], dw3.shape))
-    s1, t1, s2, t2, s3 = jax.lax.fori_loop(0, x.shape[0] // ROWS, add_rows, zeros)
-    dw1[...], db1[...], dw2[...], db2[...], dw3[...] = s1, t1[None], s2.astype(dw2.dtype), t2[None], s3
+mlp.defvjp(_mlp_forward, _mlp_backward)
 
 
-def _input_gradients(layers: Layers, h1: jax.Array, h2: jax.Array, d_out: jax.Array, interpret: bool) -> jax.Array:
-    w1, w2, w3 = _weights(layers)
-    tile, whole = _tile(ROWS), _whole
-    d_out = _pad(d_out, w3.shape[1]).astype(HALF)
-    dx = _call(
-        _input_gradients_kernel,
-        grid=len(h1) // ROWS,
-        inputs=[(d_out, tile), (h1, tile), (h2, tile), (w1, whole), (w2, whole), (w3, whole)],
-        outputs=[(jax.ShapeDtypeStruct((len(h1), w1.shape[0]), jnp.float32), tile)],
-        warps=4,
+def _first_layer_gradients(weights, x, h1, h2, d_out, interpret: bool):
+    w1, w2, w3 = weights
+    fan_in, hidden = w1.shape
+    tiles, tile, whole = len(x) // ROWS, _rows(ROWS), _whole
+    dx, dw1, db1 = _call(
+        _first_layer_kernel,
+        grid=tiles,
+        inputs=[(x, tile), (d_out, tile), (h1, tile), (h2, tile), (w1, whole), (w2, whole), (w3, whole)],
+        outputs=[
+            (jax.ShapeDtypeStruct(x.shape, jnp.float32), tile),
+            (jax.ShapeDtypeStruct((tiles * fan_in, hidden), jnp.float32), _rows(fan_in)),
+            (jax.ShapeDtypeStruct((tiles, hidden), jnp.float32), _rows(1)),
+        ],
+        warps=WARPS["first"],
         interpret=interpret,
-    )[0]
-    return dx[:, : layers[0]["w"].shape[0]]
+    )
+    return dx, dw1.reshape(tiles, fan_in, hidden).sum(0), db1.sum(0)
 
 
-def _input_gradients_kernel(d_out, h1, h2, w1, w2, w3, dx):
+def _first_layer_kernel(x, d_out, h1, h2, w1, w2, w3, dx, dw1, db1):
     second = _masked(h2[...], _dot(d_out[...], w3[...].T)).astype(HALF)
     total = jnp.zeros(dx.shape, jnp.float32)
     for start in range(0, w2.shape[0], UNITS):
         units = pl.ds(start, UNITS)
         first = _masked(h1[:, units], _dot(second, w2[units, :].T))
+        dw1[:, units] = _dot(x[...].T, first)
+        db1[:, units] = first.sum(0)[None]
         total += _dot(first, w1[:, units].T)
     dx[...] = total
+
+
+def _second_layer_gradients(weights, h1, h2, d_out, interpret: bool):
+    w3 = weights[2]
+    hidden = h1.shape[1]
+    columns, rows, whole = _columns(UNITS), _rows(UNITS), _whole
+    dw2, db2, dw3 = _call(
+        _second_layer_kernel,
+        grid=hidden // UNITS,
+        inputs=[(d_out, whole), (h1, whole), (h2, columns), (w3, rows)],
+        outputs=[
+            (jax.ShapeDtypeStruct((hidden, hidden), HALF), columns),
+            (jax.ShapeDtypeStruct((1, hidden), jnp.float32), columns),
+            (jax.ShapeDtypeStruct(w3.shape, jnp.float32), rows),
+        ],
+        warps=WARPS["second"],
+        interpret=interpret,
+    )
+    return dw2, db2[0], dw3
+
+
+def _second_layer_kernel(d_out, h1, h2, w3, dw2, db2, dw3):
+    def add_rows(i, sums):
+        to_weights, to_bias, to_last = sums
+        rows = pl.ds(i * ROWS, ROWS)
+        out = d_out[rows, :]
+        second = _masked(h2[rows, :], _dot(out, w3[...].T))
+        return (
+            to_weights + _dot(h1[rows, :].T, second),
+            to_bias + second.sum(0),
+            to_last + _dot(h2[rows, :].T, out),
+        )
+
+    zeros = tuple(jnp.zeros(shape, jnp.float32) for shape in (dw2.shape, db2.shape[1:], dw3.shape))
+    to_weights, to_bias, to_last = jax.lax.fori_loop(0, d_out.shape[0] // ROWS, add_rows, zeros)
+    dw2[...], db2[...], dw3[...] = to_weights.astype(dw2.dtype), to_bias[None], to_last
 
 
 # --- the parts they share -----------------------------------------------------------------------------------------
@@ -186,7 +193,7 @@ def _whole(shape: tuple[int, ...]) -> pl.BlockSpec:
     return pl.BlockSpec(shape, lambda _: (0,) * len(shape))
 
 
-def _tile(rows: int):
+def _rows(rows: int):
     return lambda shape: pl.BlockSpec((rows, shape[1]), lambda i: (i, 0))
 
 
