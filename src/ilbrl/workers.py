@@ -15,7 +15,7 @@ import subprocess
 import sys
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -35,7 +35,7 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def run_units(function: Callable[[Any, Any], Any], shared: Any, units: Iterable[Any], workers: int) -> Iterator[Any]:
+def run_units(function: Callable[[Any, Any], Any], shared: Any, units: Iterable[Any], workers: int) -> Generator[Any]:
     """Yield `function(shared, unit)` for each unit, in the order of `units`, which may be endless.
 
     `function` is a module's own; `shared` is sent once to each process. Where it cannot travel to another process

@@ -32,8 +32,6 @@ from ilbrl.policy import Policy
 from ilbrl.progress import progress
 
 LEVELS = ("expert", "medium", "random", "rung1", "rung2", "rung3")
-MANY = {"medium": 1_300_000}  # enough for an evaluation set without expert rows beside the training set
-DEFAULT_TRANSITIONS = 1_000_000
 RECIPE = 1  # raise it whenever the same seed gives other transitions: old caches are then left alone
 _FIELDS = ("observations", "actions", "next_observations", "rewards", "terminals", "timeouts", "log_probs")
 _POLICIES = Path(__file__).parent.parent / "source_policies"
@@ -57,6 +55,11 @@ def source_policy(task: str, level: str) -> Policy:
 def measured_returns() -> dict[str, Any]:
     """Returns, scores and lengths of every source policy over 30 episodes, deterministic and stochastic."""
     return json.loads((_POLICIES / "returns.json").read_text())
+
+
+def default_transitions(level: str) -> int:
+    """One million; more of `medium`, enough for an evaluation set without expert rows beside the training set."""
+    return 1_300_000 if level == "medium" else 1_000_000
 
 
 def load_benchmark(name: str, transitions: int | None = None, seed: int = 0, quiet: bool = False) -> Dataset:
@@ -145,7 +148,7 @@ def _parse(name: str, transitions: int | None) -> tuple[str, str, int]:
     if not is_benchmark(name):
         raise IlbrlError(f"no benchmark dataset {name!r}: it is one of {', '.join(TASKS)} / one of {', '.join(LEVELS)}")
     task, level = name.split("/")
-    transitions = MANY.get(level, DEFAULT_TRANSITIONS) if transitions is None else transitions
+    transitions = default_transitions(level) if transitions is None else transitions
     if transitions < 1:
         raise IlbrlError(f"{name}: asked for {transitions} transitions, need at least one")
     return task, level, transitions
@@ -188,7 +191,7 @@ def _read(path: Path, task: str, level: str, transitions: int) -> Dataset:
     """The first rows of a cached file, whose content is checked against the recorded hash."""
     try:
         recorded = json.loads(_record(path).read_text())["content_hash"]
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             arrays = {name: file[name] for name in _FIELDS}
         whole = _dataset(arrays, task, level)
     except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, IlbrlError) as error:

@@ -85,6 +85,8 @@ def _lanes(task: str, number: int) -> list[_Lane]:
 
 def unit_randomness(play: Play, unit: int) -> tuple[list[int], np.random.Generator]:
     """The environment seed of each lane, and the generator of the unit's action noise."""
+    if np.min(play.seed) < 0:
+        raise IlbrlError(f"a seed cannot be negative: {play.seed}")
     sequence = np.random.SeedSequence(play.seed, spawn_key=(play.stream, unit))
     seeds = [int(word) for word in sequence.generate_state(play.lanes, np.uint64)]
     return seeds, np.random.default_rng(sequence.spawn(1)[0])
