@@ -113,3 +113,10 @@ def test_smodice_imitates_given_enough_data():
     solved = smodice(expert_log, exploratory, 12, 3)
     assert imitation_regret(mdp, expert, solved.policy) < 0.02
     np.testing.assert_allclose(solved.policy.sum(axis=1), 1)
+
+
+def test_a_state_that_was_never_left_does_not_make_smodice_impossible():
+    expert_log = Log(np.array([0, 1]), np.array([0, 0]), np.array([1, 2]))  # the log ends on entering state 2
+    solved = smodice(expert_log, Log(np.array([0]), np.array([1]), np.array([2])), 3, 2)
+    assert solved.primal == pytest.approx(solved.dual, abs=1e-6)
+    assert solved.policy[0, 0] > 0.9

@@ -10,7 +10,8 @@ e(s,a) = R(s,a) + γ Σ_s′ P̂(s′|s,a) V(s′) − V(s):
     χ²:   min_V (1 − γ) E_{p₀} V + E_{d_O} [max(0, e + 1)²/2 − 1/2], d = d_O · max(0, e + 1)
 
 Choices: state–action ratios (expert actions are known here); d_E is mixed with a little of d_O so that R is finite;
-p₀ is the expert's own state frequencies, the start from which a stationary expert's d is d_E for every γ.
+p₀ is the expert's own state frequencies, the start from which a stationary expert's d is d_E for every γ; a state
+that was entered but never left gets one made-up step back to the expert's first state.
 """
 
 from __future__ import annotations
@@ -56,28 +57,27 @@ class Program(NamedTuple):
 def smodice(
     expert: Log, exploratory: Log, num_states: int, num_actions: int, config: Config | None = None
 ) -> Solution:
-    """Solve the dual by L-BFGS and read the policy off the primal solution."""
+    """Solve the dual by a trust-region Newton method and read the policy off the primal solution."""
     config = config or Config()
     check_discount(config.gamma)
     program = build_program(expert, exploratory, num_states, num_actions, config)
-    dual = {"kl": _kl_dual, "chi2": _chi2_dual}[config.divergence]
     found = minimize(
-        dual, np.zeros(num_states), (program, config.gamma), method="L-BFGS-B", jac=True,
-        options={"maxiter": 20_000, "maxfun": 40_000, "ftol": 1e-15, "gtol": 1e-9, "maxcor": 50},
+        _dual, np.zeros(num_states), (program, config), "trust-exact", jac=True, hess=_curvature,
+        options={"gtol": 1e-9, "maxiter": 2_000},
     )  # fmt: skip
-    weights = _weights(found.x, program, config.divergence)
+    weights = _weights(found.x, program, config)
     d = np.zeros(num_states * num_actions)
     d[program.pairs] = program.offline * weights
     d = d.reshape(num_states, num_actions)
     mass = d.sum(axis=1, keepdims=True)
     policy = np.where(mass > 1e-12, d / np.maximum(mass, 1e-300), 1 / num_actions)
-    return Solution(policy, d, found.x, float(found.fun), _primal(weights, program, config.divergence))
+    return Solution(policy, d, found.x, float(found.fun), _primal(weights, program, config))
 
 
 def build_program(expert: Log, exploratory: Log, num_states: int, num_actions: int, config: Config) -> Program:
     if len(expert) == 0:
         raise IlbrlError("the expert log is empty: there is nothing to imitate")
-    unified = concatenate_logs([expert, exploratory])
+    unified = concatenate_logs([expert, exploratory, _way_out(expert, exploratory, num_states)])
     counts = unified.counts(num_states, num_actions).ravel()
     pairs = np.flatnonzero(counts)
     offline = counts[pairs] / len(unified)
@@ -91,30 +91,53 @@ def build_program(expert: Log, exploratory: Log, num_states: int, num_actions: i
     return Program(pairs, np.log(ratio), offline, sparse.csr_array(config.gamma * model - here), start)
 
 
-def _kl_dual(values: np.ndarray, program: Program, gamma: float) -> tuple[float, np.ndarray]:
-    error = program.rewards + program.flow @ values
-    log_mean = logsumexp(error, b=program.offline)
-    gradient = (1 - gamma) * program.start + (program.offline * np.exp(error - log_mean)) @ program.flow
-    return (1 - gamma) * program.start @ values + log_mean, gradient
+def _way_out(expert: Log, exploratory: Log, num_states: int) -> Log:
+    """One step back to the expert's first state from every state the logs enter and never leave.
+
+    Without it no occupancy need satisfy the flow constraints, and the dual has no minimum.
+    """
+    entered = np.zeros(num_states, bool)
+    for log in (expert, exploratory):
+        entered[log.next_states] = True
+    for log in (expert, exploratory):
+        entered[log.states] = False
+    stuck = np.flatnonzero(entered)
+    return Log(stuck, np.zeros_like(stuck), np.full_like(stuck, expert.states[0]))
 
 
-def _chi2_dual(values: np.ndarray, program: Program, gamma: float) -> tuple[float, np.ndarray]:
-    weights = np.maximum(0, program.rewards + program.flow @ values + 1)
-    gradient = (1 - gamma) * program.start + (program.offline * weights) @ program.flow
-    return (1 - gamma) * program.start @ values + program.offline @ (weights**2 - 1) / 2, gradient
+def _dual(values: np.ndarray, program: Program, config: Config) -> tuple[float, np.ndarray]:
+    """The dual objective and its gradient (1 − γ) p₀ + flowᵀ d, the violation of the flow constraints."""
+    error, start = program.rewards + program.flow @ values, (1 - config.gamma) * program.start
+    if config.divergence == "kl":
+        conjugate = logsumexp(error, b=program.offline)
+    else:
+        conjugate = program.offline @ (np.maximum(0, error + 1) ** 2 - 1) / 2
+    d = program.offline * _weights(values, program, config)
+    return float(start @ values + conjugate), start + d @ program.flow
 
 
-def _weights(values: np.ndarray, program: Program, divergence: str) -> np.ndarray:
+def _curvature(values: np.ndarray, program: Program, config: Config) -> np.ndarray:
+    """[S, S] Hessian: flowᵀ (diag d − d dᵀ) flow for KL, flowᵀ diag(d_O where d > 0) flow for χ²."""
+    weights = _weights(values, program, config)
+    spread = program.offline * (weights if config.divergence == "kl" else weights > 0)
+    hessian = (program.flow.T @ (sparse.diags_array(spread) @ program.flow)).toarray()
+    if config.divergence == "kl":
+        mean = spread @ program.flow
+        hessian -= np.outer(mean, mean)
+    return hessian
+
+
+def _weights(values: np.ndarray, program: Program, config: Config) -> np.ndarray:
     """[K] d / d_O."""
     error = program.rewards + program.flow @ values
-    if divergence == "kl":
+    if config.divergence == "kl":
         return np.exp(error - logsumexp(error, b=program.offline))
     return np.maximum(0, error + 1)
 
 
-def _primal(weights: np.ndarray, program: Program, divergence: str) -> float:
+def _primal(weights: np.ndarray, program: Program, config: Config) -> float:
     d = program.offline * weights
-    if divergence == "kl":
+    if config.divergence == "kl":
         spread = np.sum(d * np.log(np.where(weights > 0, weights, 1)))
     else:
         spread = program.offline @ (weights - 1) ** 2 / 2
