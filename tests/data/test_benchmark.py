@@ -1,5 +1,6 @@
 import json
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -174,3 +175,17 @@ def test_measured_returns_are_reproduced(task, level):
 def test_an_unknown_source_policy_is_refused():
     with pytest.raises(IlbrlError, match="no source policy hopper/random"):
         benchmark.source_policy("hopper", "random")
+
+
+def test_the_guide_shows_the_recorded_returns():
+    guide = (Path(__file__).parents[2] / "docs" / "benchmark.md").read_text()
+    rows = {row.split("`")[1]: row for row in guide.splitlines() if row.startswith("| `") and "/" in row}
+    table = benchmark.measured_returns()["policies"]
+    assert set(rows) == set(table)
+    for name, measured in table.items():
+        cells = [cell.strip() for cell in rows[name].split("|")[2:-1]]
+        expected = [f"{measured['sac_step']:,}"]
+        for mode in (measured["deterministic"], measured["stochastic"]):
+            expected.append(f"{mode['return_mean']:,} ± {mode['return_std']}")
+            expected += [str(mode[column]) for column in ("score_mean", "discounted_return_mean", "length_mean")]
+        assert cells == expected, name
