@@ -1,5 +1,6 @@
 import itertools
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,11 +25,8 @@ def small_units(monkeypatch):
     monkeypatch.setattr(rollouts, "COLLECTION_STEPS", 50)
 
 
-class Still:
-    """No torque at all, for a pendulum."""
-
-    def act(self, observations: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
-        return np.zeros((len(observations), 1))
+# an object of no importable class: it cannot travel to a worker, and plays here
+STILL = SimpleNamespace(act=lambda observations: np.zeros((len(observations), 1)))
 
 
 # --- scores ---
@@ -93,7 +91,7 @@ def test_a_deterministic_rollout_equals_stepping_the_wrapped_environment(faller)
 
 
 def test_any_environment_and_any_object_that_acts():
-    by_object = envs.rollout(Still(), "Pendulum-v1", episodes=3)
+    by_object = envs.rollout(STILL, "Pendulum-v1", episodes=3)
     by_function = envs.rollout(lambda observations: np.zeros((len(observations), 1)), "Pendulum-v1", episodes=3)
     np.testing.assert_array_equal(by_object.returns, by_function.returns)
     assert by_object.lengths.tolist() == [200, 200, 200]
@@ -112,13 +110,13 @@ def test_any_environment_and_any_object_that_acts():
 )
 def test_what_cannot_be_played_is_said_in_one_sentence(task, message):
     with pytest.raises(IlbrlError, match=message):
-        envs.rollout(Still(), task, episodes=1)
+        envs.rollout(STILL, task, episodes=1)
 
 
 @pytest.mark.parametrize("options", [{"episodes": 0}, {"seed": -1}, {"workers": -1}])
 def test_impossible_settings_are_refused(options):
     with pytest.raises(IlbrlError):
-        envs.rollout(Still(), "Pendulum-v1", **{"episodes": 1, **options})
+        envs.rollout(STILL, "Pendulum-v1", **{"episodes": 1, **options})
 
 
 def test_without_gymnasium_the_message_says_what_to_install(monkeypatch):
@@ -158,7 +156,7 @@ def test_collected_transitions_equal_stepping_the_wrapped_environment(level, fal
 
 @pytest.mark.usefixtures("small_units")
 def test_a_time_out_is_not_a_terminal():
-    log = envs.collect(Still(), "Pendulum-v1", 1000, stochastic=False)
+    log = envs.collect(STILL, "Pendulum-v1", 1000, stochastic=False)
     assert not log["terminals"].any()
     assert np.flatnonzero(log["timeouts"]).tolist() == [199, 399, 599, 799, 999]
     assert "log_probs" not in log

@@ -46,6 +46,17 @@ def test_an_error_in_a_child_is_an_error_here():
         list(run_units(operator.floordiv, 1, [1, 0, 1], 2))
 
 
+def test_code_a_child_cannot_import_is_named(tmp_path, monkeypatch):
+    (tmp_path / "passing_module.py").write_text("def double(shared, unit):\n    return 2 * unit\n")
+    with monkeypatch.context() as patch:
+        patch.syspath_prepend(tmp_path)
+        from passing_module import double  # pyright: ignore[reportMissingImports]
+
+        assert list(run_units(double, None, [1, 2], 1)) == [2, 4]
+    with pytest.raises(IlbrlError, match=r"cannot import the code it was sent.*passing_module"):
+        list(run_units(double, None, [1], 1))
+
+
 def test_a_killed_child_is_reported():
     with pytest.raises(IlbrlError, match="a worker process died"):
         list(run_units(os.kill, 0, [signal.SIGKILL], 1))  # process 0: the child's own group

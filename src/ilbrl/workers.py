@@ -17,6 +17,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 from ilbrl.errors import IlbrlError
@@ -53,7 +54,7 @@ def run_units(function: Callable[[Any, Any], Any], shared: Any, units: Iterable[
     threads = ThreadPoolExecutor(workers)  # each thread only waits on a pipe
     try:
         for process in processes:
-            _send(process, job)
+            _send(process, pickle.dumps(job))  # bytes in bytes: a job that cannot be read leaves the pipe readable
             idle.put(process)
         waiting: deque[Future[Any]] = deque()
         for unit in units:
@@ -80,11 +81,16 @@ def _packed(job: Any) -> bytes | None:
 
 
 def _start() -> subprocess.Popen[bytes]:
+    search_path = os.pathsep.join(path or str(Path.cwd()) for path in sys.path)
     return subprocess.Popen(
         [sys.executable, "-c", "from ilbrl.workers import serve; serve()"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env={**os.environ, **_LINEAR_ALGEBRA, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)},  # noqa: PTH109
+        env={
+            **os.environ,
+            **_LINEAR_ALGEBRA,
+            "PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path),
+        },
         start_new_session=True,  # Ctrl-C reaches the parent alone, which then ends its children
     )
 
@@ -125,7 +131,7 @@ def serve() -> None:
     requests = sys.stdin.buffer
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a library prints must not end up among the answers
-    function, shared = pickle.load(requests)  # noqa: S301 - from our own parent over a private pipe
+    function, shared = _load_job(pickle.load(requests))  # noqa: S301 - from our own parent over a private pipe
     while True:
         try:
             unit = pickle.load(requests)  # noqa: S301
@@ -140,3 +146,17 @@ def serve() -> None:
             answer = (None, f"a worker process failed: {type(error).__name__}: {error}")
         pickle.dump(answer, answers, protocol=pickle.HIGHEST_PROTOCOL)
         answers.flush()
+
+
+def _load_job(job: bytes) -> tuple[Callable[[Any, Any], Any], Any]:
+    try:
+        return pickle.loads(job)  # noqa: S301
+    except (ImportError, AttributeError) as error:
+        return (
+            _refuse,
+            f"a worker process cannot import the code it was sent ({error}); keep it in an importable module",
+        )
+
+
+def _refuse(message: str, unit: Any) -> None:
+    raise IlbrlError(message)

@@ -52,7 +52,10 @@ def normalised_score(task: str, returns: np.ndarray | float) -> np.ndarray | Non
 
 @dataclass(frozen=True)
 class EnvironmentCalls:
-    """How often environments were touched, in this process and in the workers it started."""
+    """How often environments were touched, in this process and in the workers it started.
+
+    Units that workers began ahead and nobody asked for in the end are not in it.
+    """
 
     environments: int = 0  # handed out by `make`; what is done with those is not seen here
     resets: int = 0
