@@ -24,6 +24,7 @@ from ilbrl import envs
 from ilbrl.data.benchmark import source_policy
 from ilbrl.envs.playing import Play, unit_randomness
 from ilbrl.envs.rollouts import COLLECTION, COLLECTION_LANES, COLLECTION_STEPS, log_unit
+from ilbrl.workers import LINEAR_ALGEBRA
 
 Log = dict[str, np.ndarray]
 
@@ -68,7 +69,7 @@ def main() -> None:
     options = parser.parse_args()
     policy = source_policy(options.task, options.level)
     play = Play(policy, options.task, 0, COLLECTION, True, COLLECTION_LANES, COLLECTION_STEPS)
-    os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
+    os.environ.update(LINEAR_ALGEBRA)  # both processes get what workers get
     spawn = multiprocessing.get_context("spawn")
     rows, seconds = 0, {"collected": 0.0, "bare": 0.0}
     with ProcessPoolExecutor(1, spawn) as collector, ProcessPoolExecutor(1, spawn) as replayer:

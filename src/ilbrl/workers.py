@@ -24,7 +24,7 @@ from ilbrl.errors import IlbrlError
 
 # One thread of linear algebra per process: the processes already fill the cores. And no AVX-512 in it: short bursts
 # slow down the scalar code around them (collecting hopper took a fifth longer), and with AVX2 more machines agree.
-_LINEAR_ALGEBRA = {
+LINEAR_ALGEBRA = {
     **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"),
     **({"OPENBLAS_CORETYPE": "Haswell"} if platform.machine() in ("x86_64", "AMD64") else {}),
     "MKL_ENABLE_INSTRUCTIONS": "AVX2",
@@ -86,11 +86,7 @@ def _start() -> subprocess.Popen[bytes]:
         [sys.executable, "-c", "from ilbrl.workers import serve; serve()"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env={
-            **os.environ,
-            **_LINEAR_ALGEBRA,
-            "PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path),
-        },
+        env={**os.environ, **LINEAR_ALGEBRA, "PYTHONPATH": search_path},
         start_new_session=True,  # Ctrl-C reaches the parent alone, which then ends its children
     )
 
