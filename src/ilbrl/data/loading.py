@@ -61,7 +61,7 @@ def _whole(spec: Spec, quiet: bool) -> Dataset:
         from ilbrl.data import benchmark
 
         if benchmark.is_benchmark(spec.where):
-            return benchmark.load_benchmark(spec.where, quiet=quiet)
+            return benchmark.load_benchmark(spec.where, _enough(spec), quiet=quiet)
     try:
         return FORMATS[spec.format or detect(Path(spec.where))].read(Path(spec.where))
     except IlbrlError:
@@ -69,6 +69,13 @@ def _whole(spec: Spec, quiet: bool) -> Dataset:
     except Exception as error:  # there is hardly an exception that a damaged file cannot draw from h5py or zipfile
         reason = next(iter(str(error).splitlines()), "") or type(error).__name__
         raise IlbrlError(f"{spec.where}: cannot be read ({reason}); it may be damaged: copy it again") from error
+
+
+def _enough(spec: Spec) -> int | None:
+    """How many transitions of a built-in dataset to collect: fewer are the first rows of more."""
+    if spec.count is None or spec.unit == "transitions":
+        return spec.count
+    return spec.count * 1000  # no episode is longer
 
 
 def _first(dataset: Dataset, spec: Spec) -> Dataset:

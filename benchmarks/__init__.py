@@ -1,0 +1,1 @@
+"""One script per published number; peers are measured in the same run."""

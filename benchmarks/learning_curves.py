@@ -1,0 +1,115 @@
+"""How well ILBRL learns: 2 expert episodes + 400,000 medium transitions, scores over training, 6 seeds.
+
+    python -m benchmarks.learning_curves hopper --out results/learning      (minutes on a GPU, hours on a CPU)
+    python -m benchmarks.learning_curves stability --out results/learning   (what cures the divergence on ant)
+    python -m benchmarks.learning_plot results/learning docs/figures
+
+Each entry of the JSON file holds the scores of every seed at every evaluation, its configuration, the machine and the
+commit. Evaluation is deterministic; the last one plays 30 episodes, the others 10.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import jax
+import numpy as np
+
+import ilbrl
+from ilbrl.agents import AGENTS
+from ilbrl.envs import rollout
+from ilbrl.files import written_whole
+from ilbrl.learning import fit
+from ilbrl.provenance import commit, versions
+
+AGENT = AGENTS["ilbrl"]
+DEFAULT = AGENT.PRESETS["default"]
+
+
+def learning(task: str) -> dict[str, list]:
+    """The default configuration, its neighbours (so that the choice can be judged) and the paper's."""
+    near = [replace(DEFAULT, actor_lr=1e-4, critic_lr=1e-4), replace(DEFAULT, lam=0.6)]
+    paper = AGENT.PRESETS["paper-hopper" if task == "hopper" else "paper"]
+    return {"default": [DEFAULT], "neighbours": near, "paper": [paper]}
+
+
+def stability() -> dict[str, list]:
+    """Ant with λ ≥ 1: the plain agent, and each cure."""
+    plain = [replace(DEFAULT, lam=lam, reward_bounds=None) for lam in (1.0, 2.5)]
+    return {
+        "plain": plain,
+        "bounded targets": [replace(c, reward_bounds=(0.0, 1.0)) for c in plain],
+        "LayerNorm": [replace(c, layer_norm=True) for c in plain],
+        "both": [replace(c, reward_bounds=(0.0, 1.0), layer_norm=True) for c in plain],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["hopper", "halfcheetah", "walker2d", "ant", "stability"])
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--updates", type=int, default=300_000)
+    parser.add_argument("--every", type=int, default=50_000)
+    parser.add_argument("--seeds", type=int, default=6)
+    parser.add_argument("--transitions", type=int, default=400_000)
+    parser.add_argument("--episodes", type=int, default=30)
+    parser.add_argument("--workers", type=int, default=2)
+    args = parser.parse_args()
+    task = "ant" if args.what == "stability" else args.what
+    variants = stability() if args.what == "stability" else learning(task)
+    expert = ilbrl.load(f"{task}/expert:2ep")
+    data = ilbrl.load(f"{task}/medium:{args.transitions}")
+    prepared = AGENT.prepare(expert, data)
+    entries: list[dict] = []
+    for name, configs in variants.items():
+        started = time.monotonic()
+        curve: dict[str, list] = {"update": [], "scores": [], "q_magnitude": []}
+        with tempfile.TemporaryDirectory() as folder:
+            for updates in range(args.every, args.updates + 1, args.every):
+                learned = fit(
+                    "ilbrl", expert, data, config=configs, seeds=args.seeds, updates=updates, prepared=prepared,
+                    divergence_factor=np.inf if args.what == "stability" else 100.0,
+                    resume_from=Path(folder) / "population.safetensors", quiet=True,
+                )  # fmt: skip
+                last = updates == args.updates
+                if name == "neighbours" and not last:
+                    continue
+                episodes = args.episodes if last else max(1, args.episodes // 3)
+                curve["update"].append(updates)
+                curve["scores"].append(play(learned.policies, task, episodes, args.workers))
+                curve["q_magnitude"].append(learned.fitted.metrics["q_magnitude"][-1].tolist())
+                print(f"{args.what} {name} {updates}: {np.mean(curve['scores'][-1]):.1f}", flush=True)
+        per_seed = {
+            key: np.array(curve[key]).reshape(-1, len(configs), args.seeds) for key in ("scores", "q_magnitude")
+        }
+        entries += [
+            {
+                "task": task, "variant": name, "config": asdict(config), "update": curve["update"],
+                "scores": per_seed["scores"][:, i].tolist(), "q_magnitude": per_seed["q_magnitude"][:, i].tolist(),
+                "diverged_at": learned.fitted.diverged_at.reshape(len(configs), -1)[i].tolist(),  # pyright: ignore
+                "last_episodes": args.episodes, "seconds": time.monotonic() - started,
+                "device": jax.devices()[0].device_kind, "versions": versions(), "commit": commit(),
+            }
+            for i, config in enumerate(configs)
+        ]  # fmt: skip
+        with written_whole(args.out / f"{args.what}.json") as partial:
+            partial.write_text(json.dumps(entries, indent=1))
+
+
+def play(policies: list, task: str, episodes: int, workers: int) -> list[float]:
+    """Mean score of each policy."""
+    with ThreadPoolExecutor(2) as threads:
+        played = threads.map(
+            lambda p: rollout(p, task, episodes, seed=12345, workers=workers, quiet=True).score, policies
+        )
+        return [float(score or 0.0) for score in played]
+
+
+if __name__ == "__main__":
+    main()

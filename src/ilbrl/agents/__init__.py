@@ -1,0 +1,15 @@
+"""The agents: each a page of algorithm, all with the same parts, in one literal registry.
+
+A module offers `Config`, `PRESETS`, `State`, `init`, `period`, `step`, `actor_layers` and `prepare`; CONTRIBUTING.md
+has a skeleton.
+"""
+
+from types import ModuleType
+
+from ilbrl.agents import ilbrl, ilbrl_unweighted, td3bc
+
+AGENTS: dict[str, ModuleType] = {
+    "ilbrl": ilbrl,
+    "ilbrl-unweighted": ilbrl_unweighted,
+    "td3bc": td3bc,
+}

@@ -1,0 +1,5 @@
+"""Labellers: what an imitator is rewarded for, one file each."""
+
+from ilbrl.rewards.labels import Labels
+
+__all__ = ["Labels"]
