@@ -6,10 +6,23 @@ import pytest
 
 from ilbrl.cli import main
 
-KNOWN = (
-    "--states 20 --actions 4 --epsilon 0.1 --delta 0.05 --expert-mixing-time 5 --explorer-mixing-time 8"
-    " --p-min 0.005 --beta 3 --lambda2 0.8"
-).split()
+
+def words_of(numbers):
+    return [word for pair in numbers.items() for word in pair]
+
+
+NUMBERS = {
+    "--states": "20",
+    "--actions": "4",
+    "--epsilon": "0.1",
+    "--delta": "0.05",
+    "--expert-mixing-time": "5",
+    "--explorer-mixing-time": "8",
+    "--p-min": "0.005",
+    "--beta": "3",
+    "--lambda2": "0.8",
+}
+KNOWN = words_of(NUMBERS)
 
 
 def run(capsys, *words):
@@ -32,7 +45,7 @@ def test_json_holds_every_quantity_exactly(capsys):
 
 
 def test_kappa_and_reward_norm_make_beta(capsys):
-    words = [word for pair in zip(KNOWN[::2], KNOWN[1::2]) if pair[0] != "--beta" for word in pair]
+    words = words_of({name: value for name, value in NUMBERS.items() if name != "--beta"})
     _, out, _ = run(capsys, *words, "--kappa", "2", "--reward-norm", "1.5", "--json")
     assert json.loads(out)["inputs"]["beta"] == 3
     _, out, _ = run(capsys, *words, "--kappa", "2", "--json")
@@ -47,8 +60,7 @@ def test_quantities_computed_from_an_mdp(capsys, name):
 
 
 def test_counts_too_large_for_json_readers_become_logarithms(capsys):
-    words = [*KNOWN[:-4], "--beta", "1e200", "--lambda2", "0.8", "--json"]
-    code, out, _ = run(capsys, *words)
+    code, out, _ = run(capsys, *words_of(NUMBERS | {"--beta": "1e200"}), "--json")
     answer = json.loads(out)
     assert code == 0
     assert answer["m"] is None

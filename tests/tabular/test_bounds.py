@@ -21,12 +21,17 @@ def random_problems(count):
         states, actions = (int(n) for n in rng.integers(2, 50, size=2))
         yield (
             Problem(
-                states, actions, int(rng.integers(1, 30)), int(rng.integers(1, 30)),
-                float(rng.uniform(0.01, 1) / (states * actions)), float(rng.uniform(0.5, 100)), float(rng.uniform(0, 0.99)),
+                states,
+                actions,
+                expert_mixing_time=int(rng.integers(1, 30)),
+                explorer_mixing_time=int(rng.integers(1, 30)),
+                p_min=float(rng.uniform(0.01, 1) / (states * actions)),
+                beta=float(rng.uniform(0.5, 100)),
+                lambda2=float(rng.uniform(0, 0.99)),
             ),
             float(rng.uniform(0.01, 1)),
             float(rng.uniform(0.001, 0.5)),
-        )  # fmt: skip
+        )
 
 
 def test_the_documented_example_recomputed_from_the_printed_formulas():
@@ -81,7 +86,7 @@ def test_erratum_128_not_32():
 
 
 def test_erratum_16_not_4():
-    """The appendix's simplified ℓ with its printed 4 falls below the smallest legal ℓ, and γ^ℓ eats the whole budget."""
+    """The appendix's simplified ℓ with its printed 4 falls below the smallest legal ℓ: γ^ℓ eats the budget."""
     for problem, epsilon, delta in random_problems(20):
         b, reach, lam = theorem1(problem, epsilon, delta), 1 + 4 * problem.expert_mixing_time, problem.lambda2
         gamma = b.simplified_gamma
@@ -169,7 +174,9 @@ def test_impossible_problems_name_what_is_broken(change, says):
         replace(PROBLEM, **change)
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(0, 0.1), (-1, 0.1), (1.5, 0.1), (math.nan, 0.1), (0.1, 0), (0.1, 1), (0.1, 2)])
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(0, 0.1), (-1, 0.1), (1.5, 0.1), (math.nan, 0.1), (0.1, 0), (0.1, 1), (0.1, 2)]
+)
 def test_targets_out_of_range_are_refused(epsilon, delta):
     with pytest.raises(IlbrlError, match="δ" if 0 < epsilon <= 1 else "ε"):
         theorem1(PROBLEM, epsilon, delta)

@@ -7,7 +7,9 @@ import pytest
 
 from ilbrl.errors import IlbrlError
 from ilbrl.tabular import lemmas
+from ilbrl.tabular.exact import mixing_time, occupancy, total_variation
 from ilbrl.tabular.experiments import checks
+from ilbrl.tabular.mdp import policy_chain
 
 FEW = 25
 
@@ -24,6 +26,19 @@ def test_one_sweeps_confidence_does_not_cover_all_sweeps():
     """The erratum on δ″: with the printed N some of the m·ℓ sweeps fail together; divided by m·ℓ none does."""
     printed, corrected = checks.sweeps_that_fail(1_000, 200, 0.2, np.random.default_rng(0))
     assert printed > 0.2 >= corrected
+
+
+def test_regret_and_total_variation_are_within_one_plus_two_t_epsilon_prime():
+    """The remark of docs/theory.md that sharpens Lemma 7: TV ≤ (1 + 2 t_E) ε′, whatever the reward."""
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        mdp = checks.random_garnet(rng)
+        expert, other = rng.integers(mdp.num_actions, size=(2, mdp.num_states))
+        policy = np.where(rng.random(mdp.num_states) < 0.7, expert, other)
+        rho = occupancy(mdp, policy)
+        shortfall = 1 - rho[np.arange(mdp.num_states), expert].sum()
+        t = mixing_time(policy_chain(mdp, expert))
+        assert total_variation(rho, occupancy(mdp, expert)) <= (1 + 2 * t) * shortfall + 1e-12
 
 
 def test_lemma_3_is_hoeffdings_inequality_solved_for_m():

@@ -35,7 +35,9 @@ def test_two_phases_by_hand():
     np.testing.assert_allclose(found.action_values, [[0.5 * 1.0], [1 + 0.5 * 0.5]])
 
 
-@pytest.mark.parametrize("mdp", [garnet(8, 2, np.random.default_rng(0), b, s) for b, s in ((2, False), (8, False), (3, True))])
+@pytest.mark.parametrize(
+    "mdp", [garnet(8, 2, np.random.default_rng(0), b, s) for b, s in ((2, False), (8, False), (3, True))]
+)
 def test_generative_counts_have_the_mean_and_variance_of_m_draws(mdp):
     values, m = np.random.default_rng(1).random(8), 7
     bootstrap = generative_model(mdp, m, np.random.default_rng(2))

@@ -68,14 +68,14 @@ def test_the_average_reward_is_gymnasiums_own_success_rate_per_step():
         over = False
         while not over:
             _, reward, over, _, _ = env.step(int(rng.integers(4)))
-            steps, successes = steps + 1, successes + reward
+            steps, successes = steps + 1, successes + float(reward)
     assert 3 * successes / steps == pytest.approx(average_reward(lake, uniform_policy(lake)), rel=0.25)
 
 
 def test_taxi_keeps_only_what_can_happen():
     taxi = toy_text("Taxi-v4")
     assert taxi.num_states == 400
-    assert (taxi.initial > 0).sum() == 300
+    assert np.count_nonzero(np.asarray(taxi.initial)) == 300
 
 
 def test_a_custom_map_is_an_option():
@@ -97,4 +97,6 @@ def test_without_gymnasium_the_message_says_what_to_install(monkeypatch):
 def test_rolling_out_a_world_visits_what_its_stationary_distribution_says():
     river = river_swim(5)
     log = rollout(river, np.ones(5, int), 20_000, np.random.default_rng(0))
-    assert river.rewards[log.states, log.actions].mean() == pytest.approx(average_reward(river, np.ones(5, int)), abs=0.02)
+    assert river.rewards[log.states, log.actions].mean() == pytest.approx(
+        average_reward(river, np.ones(5, int)), abs=0.02
+    )

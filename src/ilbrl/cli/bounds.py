@@ -38,19 +38,35 @@ class Args:
     delta: Annotated[float, arg(help="probability with which the guarantee may fail, in (0, 1)")] = 0.05
     expert_mixing_time: Annotated[int | None, arg(metavar="INT", help="t_E, steps")] = None
     explorer_mixing_time: Annotated[int | None, arg(metavar="INT", help="t_X, steps")] = None
-    p_min: Annotated[float | None, arg(metavar="FLOAT", help="smallest share of time the explorer spends on any state-action")] = None
-    beta: Annotated[float | None, arg(metavar="FLOAT", help="kappa(Sigma) * |r|_2; or give --kappa and --reward-norm")] = None
-    kappa: Annotated[float | None, arg(metavar="FLOAT", help="condition number of the eigenvector matrix, unit columns")] = None
-    reward_norm: Annotated[float | None, arg(metavar="FLOAT", help="|r|_2; at most sqrt(S), which is the default")] = None
-    lambda2: Annotated[float | None, arg(metavar="FLOAT", help="second largest |eigenvalue| of the optimal policy's chain")] = None
-    expert_samples: Annotated[float | None, arg(metavar="FLOAT", help="solve backwards: expert transitions you have")] = None
-    exploratory_samples: Annotated[float | None, arg(metavar="FLOAT", help="solve backwards: exploratory transitions you have")] = None
+    p_min: Annotated[
+        float | None, arg(metavar="FLOAT", help="smallest share of time the explorer spends on any state-action")
+    ] = None
+    beta: Annotated[
+        float | None, arg(metavar="FLOAT", help="kappa(Sigma) * |r|_2; or give --kappa and --reward-norm")
+    ] = None
+    kappa: Annotated[
+        float | None, arg(metavar="FLOAT", help="condition number of the eigenvector matrix, unit columns")
+    ] = None
+    reward_norm: Annotated[float | None, arg(metavar="FLOAT", help="|r|_2; at most sqrt(S), which is the default")] = (
+        None
+    )
+    lambda2: Annotated[
+        float | None, arg(metavar="FLOAT", help="second largest |eigenvalue| of the optimal policy's chain")
+    ] = None
+    expert_samples: Annotated[
+        float | None, arg(metavar="FLOAT", help="solve backwards: expert transitions you have")
+    ] = None
+    exploratory_samples: Annotated[
+        float | None, arg(metavar="FLOAT", help="solve backwards: exploratory transitions you have")
+    ] = None
     seed: Annotated[int, arg(help="of a random MDP (garnet)")] = 0
     json: Annotated[bool, arg(help="print one JSON object")] = False
 
 
 def main(words: list[str]) -> int:
-    args = tyro.cli(Args, args=words, prog="ilbrl bounds", description=DESCRIPTION, config=(tyro.conf.FlagCreatePairsOff,))
+    args = tyro.cli(
+        Args, args=words, prog="ilbrl bounds", description=DESCRIPTION, config=(tyro.conf.FlagCreatePairsOff,)
+    )
     problem = _problem(args)
     if args.expert_samples is not None or args.exploratory_samples is not None:
         return _backwards(args, problem)
@@ -71,8 +87,8 @@ def _problem(args: Args) -> Problem:
         if args.reward_norm is None and args.states is None:
             raise IlbrlError("--kappa needs --reward-norm, or --states to take its largest value sqrt(S)")
         beta = args.kappa * (math.sqrt(args.states or 0) if args.reward_norm is None else args.reward_norm)
-    given = {field.name: getattr(args, field.name, None) for field in fields(Problem)} | {"beta": beta}
-    given = {name: value for name, value in given.items() if value is not None}
+    asked = {field.name: getattr(args, field.name, None) for field in fields(Problem)} | {"beta": beta}
+    given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
     if args.mdp is not None:
         return problem_of(world(args.mdp, args.seed), given=given)
     missing = [f"--{field.name.replace('_', '-')}" for field in fields(Problem) if field.name not in given]
@@ -128,7 +144,11 @@ def _report(args: Args, problem: Problem, bounds: Bounds) -> str:
     b = bounds
     rows = [
         ("S, A", f"{problem.states}, {problem.actions}", "states, actions"),
-        ("t_E, t_X", f"{problem.expert_mixing_time}, {problem.explorer_mixing_time}", "mixing times of expert and explorer"),
+        (
+            "t_E, t_X",
+            f"{problem.expert_mixing_time}, {problem.explorer_mixing_time}",
+            "mixing times of expert and explorer",
+        ),
         ("p_min", f"{problem.p_min:.4g}", "smallest share of time the explorer spends on any state-action"),
         ("β, |λ₂|", f"{problem.beta:.4g}, {abs(problem.lambda2):.4g}", "κ(Σ)·‖r‖₂ and second eigenvalue"),
         ("γ", f"1 − {b.one_minus_gamma:.6g}", "discount, (αβ − 1)/(αβ − |λ₂|)"),

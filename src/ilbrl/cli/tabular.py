@@ -11,14 +11,14 @@ import tyro
 from tyro.conf import arg
 
 from ilbrl.errors import IlbrlError
+from ilbrl.tabular.dice import Config as SmodiceConfig
+from ilbrl.tabular.dice import smodice
 from ilbrl.tabular.exact import average_reward, occupancy, total_variation
 from ilbrl.tabular.imitation import Config, behavioural_cloning, ilbrl
 from ilbrl.tabular.logs import rollout
 from ilbrl.tabular.mdp import FiniteMDP, action_probabilities, uniform_policy
 from ilbrl.tabular.phased import Unseen
 from ilbrl.tabular.planning import average_optimum
-from ilbrl.tabular.dice import Config as SmodiceConfig
-from ilbrl.tabular.dice import smodice
 from ilbrl.tabular.worlds import NAMES, world
 
 DESCRIPTION = """An optimal expert demonstrates, a random explorer logs, and ILBRL, behavioural cloning and SMODICE
@@ -49,7 +49,9 @@ class Args:
 
 
 def main(words: list[str]) -> int:
-    args = tyro.cli(Args, args=words, prog="ilbrl tabular", description=DESCRIPTION, config=(tyro.conf.FlagCreatePairsOff,))
+    args = tyro.cli(
+        Args, args=words, prog="ilbrl tabular", description=DESCRIPTION, config=(tyro.conf.FlagCreatePairsOff,)
+    )
     if args.expert_steps < 1 or args.exploratory_steps < 0:
         raise IlbrlError("--expert-steps must be at least 1 and --exploratory-steps at least 0")
     mdp = world(args.env, args.seed, args.restart)

@@ -14,12 +14,12 @@ The exact twin of the rest of the package, in which every claim can be computed 
 """
 
 from ilbrl.tabular.bounds import Bounds, Problem, guaranteed_epsilon, problem_of, theorem1
+from ilbrl.tabular.dice import smodice
 from ilbrl.tabular.imitation import behavioural_cloning, ilbrl, intrinsic_reward
 from ilbrl.tabular.logs import Log, rollout, rollouts
 from ilbrl.tabular.mdp import FiniteMDP, policy_chain, uniform_policy
 from ilbrl.tabular.phased import batch, generative_model, phased_q_learning, simulated_sampling
 from ilbrl.tabular.planning import average_optimum, discounted_optimum
-from ilbrl.tabular.dice import smodice
 from ilbrl.tabular.worlds import garnet, grid_world, river_swim, toy_text, world
 
 __all__ = [

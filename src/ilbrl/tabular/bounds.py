@@ -1,8 +1,8 @@
 """Theorem 1 as a calculator: how much data guarantees ε, and what ε given data guarantee.
 
 The formulas are evaluated in decimal arithmetic whose precision grows with the problem, so they read as they are
-printed, nothing overflows however near to 1 the discount comes, and every count below 10³⁰⁰ is an exact integer. Departures from
-the printed text (128 for 32, 16 for 4, δ″ over all sweeps) are derived in docs/theory.md.
+printed, nothing overflows however near to 1 the discount comes, and every count below 10³⁰⁰ is an exact integer.
+Departures from the printed text (128 for 32, 16 for 4, δ″ over all sweeps) are derived in docs/theory.md.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ class Problem:
         if not 0 < self.beta < float("inf"):
             raise IlbrlError(f"β = κ(Σ)·‖r‖ must be positive and finite, got {self.beta}")
         if not abs(self.lambda2) < 1:
-            raise IlbrlError(f"|λ₂| must be below 1 (Assumption 2: an ergodic chain has one such eigenvalue), got {self.lambda2}")
+            raise IlbrlError(
+                f"|λ₂| must be below 1 (Assumption 2: an ergodic chain has one such eigenvalue), got {self.lambda2}"
+            )
 
 
 @dataclass(frozen=True)
@@ -86,10 +88,17 @@ def theorem1(problem: Problem, epsilon: float, delta: float) -> Bounds:
     with localcontext() as context:
         context.prec = _digits(problem, epsilon)
         eps, d, beta, lam = number(epsilon), number(delta), number(p.beta), abs(number(p.lambda2))
-        t, t_x, rho, pairs = number(p.expert_mixing_time), number(p.explorer_mixing_time), number(p.p_min), p.states * p.actions
+        t, t_x, rho, pairs = (
+            number(p.expert_mixing_time),
+            number(p.explorer_mixing_time),
+            number(p.p_min),
+            p.states * p.actions,
+        )
         alpha = 4 * (1 + 4 * t) / eps
         if alpha * beta <= 1:
-            raise IlbrlError(f"αβ = {float(alpha * beta):.3g} must exceed 1 for a discount to exist; β is too small for ε")
+            raise IlbrlError(
+                f"αβ = {float(alpha * beta):.3g} must exceed 1 for a discount to exist; β is too small for ε"
+            )
         gap = (1 - lam) / (alpha * beta - lam)  # 1 − γ
         log_gamma = (1 - gap).ln()
         ell = _ceil((gap / (4 * alpha)).ln() / log_gamma)

@@ -26,6 +26,7 @@ from scipy.special import logsumexp
 
 from ilbrl.errors import IlbrlError
 from ilbrl.tabular.logs import Log, concatenate_logs
+from ilbrl.tabular.mdp import Matrix
 from ilbrl.tabular.planning import check_discount
 
 
@@ -50,13 +51,11 @@ class Program(NamedTuple):
     pairs: np.ndarray  # [K] s·A + a
     rewards: np.ndarray  # [K] R
     offline: np.ndarray  # [K] d_O
-    flow: sparse.csr_array  # [K, S] γ P̂ − 1[s]: e = R + flow @ V
+    flow: Matrix  # [K, S] γ P̂ − 1[s]: e = R + flow @ V
     start: np.ndarray  # [S] p₀
 
 
-def smodice(
-    expert: Log, exploratory: Log, num_states: int, num_actions: int, config: Config | None = None
-) -> Solution:
+def smodice(expert: Log, exploratory: Log, num_states: int, num_actions: int, config: Config | None = None) -> Solution:
     """Solve the dual by a trust-region Newton method and read the policy off the primal solution."""
     config = config or Config()
     check_discount(config.gamma)
@@ -109,7 +108,7 @@ def _dual(values: np.ndarray, program: Program, config: Config) -> tuple[float, 
     """The dual objective and its gradient (1 − γ) p₀ + flowᵀ d, the violation of the flow constraints."""
     error, start = program.rewards + program.flow @ values, (1 - config.gamma) * program.start
     if config.divergence == "kl":
-        conjugate = logsumexp(error, b=program.offline)
+        conjugate = float(np.asarray(logsumexp(error, b=program.offline)))
     else:
         conjugate = program.offline @ (np.maximum(0, error + 1) ** 2 - 1) / 2
     d = program.offline * _weights(values, program, config)

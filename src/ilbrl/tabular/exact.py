@@ -103,7 +103,7 @@ def _gth_stationary(chain: np.ndarray) -> np.ndarray:
     return weights
 
 
-def _lu_stationary(chain: sparse.csr_array) -> np.ndarray:
+def _lu_stationary(chain: Matrix) -> np.ndarray:
     """Inverse iteration on (1 + δ) I − Pᵀ, strictly diagonally dominant: no pivoting, no negative entries."""
     balance = sparse.csc_matrix((1 + 1e-12) * sparse.eye_array(chain.shape[0]) - chain.T)
     solver = splu(balance, diag_pivot_thresh=0.0)
@@ -113,7 +113,9 @@ def _lu_stationary(chain: sparse.csr_array) -> np.ndarray:
         weights /= weights.sum()
         if np.abs(weights @ chain - weights).sum() < 1e-11:
             return weights
-    raise IlbrlError("the Markov chain mixes too slowly for its stationary distribution to be found in double precision")
+    raise IlbrlError(
+        "the Markov chain mixes too slowly for its stationary distribution to be found in double precision"
+    )
 
 
 def occupancy(mdp: FiniteMDP, policy: Policy) -> np.ndarray:
@@ -154,7 +156,8 @@ def discounted_values(mdp: FiniteMDP, policy: Policy, gamma: float) -> np.ndarra
     chain, rewards = policy_chain(mdp, policy), policy_rewards(mdp, policy)
     if isinstance(chain, np.ndarray):
         return np.linalg.solve(np.eye(len(chain)) - gamma * chain, rewards)
-    return spsolve(sparse.csc_matrix(sparse.eye_array(chain.shape[0]) - gamma * chain), rewards)
+    system = sparse.csc_matrix(sparse.eye_array(chain.shape[0]) - gamma * chain)
+    return np.asarray(spsolve(system, rewards))
 
 
 def action_values(mdp: FiniteMDP, values: np.ndarray, gamma: float) -> np.ndarray:
@@ -183,7 +186,9 @@ def mixing_time(chain: Matrix) -> int:
         square = powers[-1] @ powers[-1]
         powers.append(square / square.sum(axis=1, keepdims=True))
         if len(powers) > 60:
-            raise IlbrlError("the Markov chain takes more than 2^60 steps to mix: numerically not ergodic (Assumption 2)")
+            raise IlbrlError(
+                "the Markov chain takes more than 2^60 steps to mix: numerically not ergodic (Assumption 2)"
+            )
     steps, reached = 0, np.eye(len(power))
     for k in range(len(powers) - 2, -1, -1):
         if not mixed(further := reached @ powers[k]):
@@ -224,5 +229,7 @@ def spectrum(chain: Matrix) -> Spectrum:
 
 def _dense(chain: Matrix, what: str) -> np.ndarray:
     if chain.shape[0] > DENSE_LIMIT:
-        raise IlbrlError(f"{what} of {chain.shape[0]:,} states needs dense matrices; the limit is {DENSE_LIMIT:,} states")
+        raise IlbrlError(
+            f"{what} of {chain.shape[0]:,} states needs dense matrices; the limit is {DENSE_LIMIT:,} states"
+        )
     return chain if isinstance(chain, np.ndarray) else chain.toarray()

@@ -29,7 +29,9 @@ def lemma3_eta_prime(eta: float, gamma: float, ell: int) -> float:
     room = eta * (1 - gamma) ** 2 / 2 - gamma**ell
     if room <= 0:
         least = math.ceil(math.log(eta * (1 - gamma) ** 2 / 2) / math.log(gamma))
-        raise IlbrlError(f"Lemma 3: ℓ = {ell} phases are too few for η = {eta:g} at γ = {gamma:g}; take more than {least}")
+        raise IlbrlError(
+            f"Lemma 3: ℓ = {ell} phases are too few for η = {eta:g} at γ = {gamma:g}; take more than {least}"
+        )
     return room / gamma
 
 

@@ -99,14 +99,14 @@ class RowSampler:
     """Draws columns from the rows of a stochastic matrix, by inverting row r's distribution laid out on [r, r + 1]."""
 
     def __init__(self, matrix: Matrix) -> None:
-        rows = sparse.csr_array(matrix)
+        rows: Matrix = sparse.csr_array(matrix)
         rows.eliminate_zeros()
         self.columns, self.starts = rows.indices, rows.indptr[:-1].astype(np.int64)
         self.lasts = rows.indptr[1:].astype(np.int64) - 1
         total = np.cumsum(rows.data)
         before = np.repeat(total[self.starts] - rows.data[self.starts], np.diff(rows.indptr))
         number = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-        self.levels = total - before + number
+        self.levels: np.ndarray = np.asarray(total - before + number)
 
     def draw(self, rows: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
         """[W] rows, [W] uniforms in [0, 1) → [W] columns."""
@@ -150,8 +150,6 @@ def rollout(
 
 def _scalar_draw(sampler: RowSampler) -> Callable[[int, float], int]:
     """`RowSampler.draw` for one row: plain bisection, ten times faster than an array of one."""
-    levels, columns, starts, lasts = (
-        memoryview(np.ascontiguousarray(array))
-        for array in (sampler.levels, sampler.columns, sampler.starts, sampler.lasts)
-    )
+    levels, columns = memoryview(sampler.levels), memoryview(sampler.columns)
+    starts, lasts = memoryview(sampler.starts), memoryview(sampler.lasts)
     return lambda row, uniform: columns[bisect_right(levels, row + uniform, starts[row], lasts[row])]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from ilbrl.errors import IlbrlError
 
-Matrix = np.ndarray | sparse.csr_array  # [rows, S], each row a probability distribution over next states
+Matrix = Any  # [rows, S] np.ndarray or scipy.sparse.csr_array (SciPy carries no types), each row a distribution
 ROW_SUM_TOLERANCE = 1e-8
 
 
@@ -43,7 +44,9 @@ class FiniteMDP:
         if rewards.ndim != 2 or 0 in rewards.shape:
             raise IlbrlError(f"{self.name}: rewards must be [S, A], found shape {rewards.shape}")
         if not (np.isfinite(rewards).all() and rewards.min() >= 0 and rewards.max() <= 1):
-            raise IlbrlError(f"{self.name}: rewards must lie in [0, 1]; rescale them (an affine map changes no optimum)")
+            raise IlbrlError(
+                f"{self.name}: rewards must lie in [0, 1]; rescale them (an affine map changes no optimum)"
+            )
         states, actions = rewards.shape
         if sparse.issparse(self.transitions):
             transitions: Matrix = sparse.csr_array(self.transitions, dtype=np.float64)

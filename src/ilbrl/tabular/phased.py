@@ -94,7 +94,9 @@ def _multinomial(samples: int, odds: np.ndarray, rng: np.random.Generator) -> np
     if blocks == 1:
         return rng.multinomial(samples, odds)
     with ThreadPoolExecutor() as threads:
-        pieces = threads.map(lambda g, rows: g.multinomial(samples, rows), rng.spawn(blocks), np.array_split(odds, blocks))
+        pieces = threads.map(
+            lambda g, rows: g.multinomial(samples, rows), rng.spawn(blocks), np.array_split(odds, blocks)
+        )
         return np.concatenate(list(pieces))
 
 
@@ -159,9 +161,7 @@ def from_samples(next_states: np.ndarray) -> Bootstrap:
 # --- a plain batch ------------------------------------------------------------------------------------------------
 
 
-def batch(
-    log: Log, num_states: int, num_actions: int, gamma: float, unseen: Unseen = "pessimistic"
-) -> Bootstrap:
+def batch(log: Log, num_states: int, num_actions: int, gamma: float, unseen: Unseen = "pessimistic") -> Bootstrap:
     """Every phase reuses all logged samples of a pair: value iteration on the empirical model.
 
     A pair that never occurs has no sample. `pessimistic`: its next value is 0, the least any policy can earn, so the

@@ -69,7 +69,8 @@ def _gain_and_bias(mdp: FiniteMDP, policy: np.ndarray) -> tuple[float, np.ndarra
     else:
         system = sparse.eye_array(chain.shape[0]) - chain
         ones = sparse.csc_array(np.ones((chain.shape[0], 1)))
-        solution = spsolve(sparse.csc_matrix(sparse.hstack([ones, sparse.csc_array(system)[:, 1:]])), rewards)
+        system = sparse.hstack([ones, sparse.csc_array(system)[:, 1:]])
+        solution = np.asarray(spsolve(sparse.csc_matrix(system), rewards))
     return float(solution[0]), np.concatenate([[0.0], solution[1:]])
 
 

@@ -198,5 +198,7 @@ def _toy_text_layout(env_id: str, env: Any, reachable: np.ndarray) -> Layout | N
     if glyphs is None:
         return None
     desc = getattr(env, "desc", None)
-    background = ["".join(c.decode() for c in row) for row in desc] if desc is not None else ["·" * env.shape[1]] * env.shape[0]
+    background = (
+        ["".join(c.decode() for c in row) for row in desc] if desc is not None else ["·" * env.shape[1]] * env.shape[0]
+    )
     return Layout(tuple(background), reachable, glyphs)

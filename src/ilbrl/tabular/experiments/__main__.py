@@ -54,7 +54,10 @@ def main(
 
 
 def _lemma_table(results: list[checks.Check]) -> str:
-    rows = ["| lemma | trials | broken | may break | median of realised / bound | largest |", "|---|---|---|---|---|---|"]
+    rows = [
+        "| lemma | trials | broken | may break | median of realised / bound | largest |",
+        "|---|---|---|---|---|---|",
+    ]
     for check in results:
         rows.append(
             f"| {check.name}: {check.claim} | {len(check.ratios)} | {check.failures} | {check.allowed:.0%} |"

@@ -37,7 +37,9 @@ class Check(NamedTuple):
 
 
 def random_garnet(rng: np.random.Generator, most_states: int = 10) -> FiniteMDP:
-    return garnet(int(rng.integers(3, most_states + 1)), int(rng.integers(2, 4)), rng, branching=int(rng.integers(2, 5)))
+    return garnet(
+        int(rng.integers(3, most_states + 1)), int(rng.integers(2, 4)), rng, branching=int(rng.integers(2, 5))
+    )
 
 
 def _phased_trial(rng: np.random.Generator) -> tuple[FiniteMDP, float, int, Phased]:

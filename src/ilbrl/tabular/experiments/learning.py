@@ -18,7 +18,7 @@ from ilbrl.tabular.worlds import grid_world
 EXPERT_STEPS = (10, 30, 100, 300, 1_000, 3_000, 10_000)
 EXPLORATORY_STEPS = (100, 300, 1_000, 3_000, 10_000, 30_000)
 FIXED_EXPERT, FIXED_EXPLORATORY = 100, 30_000
-METHODS = ("ILBRL", "ILBRL, optimistic", "SMODICE", "BC")
+METHODS: tuple[str, ...] = ("ILBRL", "ILBRL, optimistic", "SMODICE", "BC")
 
 
 class Curves(NamedTuple):
