@@ -34,7 +34,7 @@ from ilbrl.tabular.planning import check_discount
 class Config:
     gamma: float = 0.99
     divergence: Literal["kl", "chi2"] = "kl"  # the authors' default
-    smoothing: float = 1e-2  # share of d_O mixed into d_E
+    smoothing: float = 1e-4  # share of d_O mixed into d_E; the best of three by true regret (docs/theory.md)
 
 
 class Solution(NamedTuple):
