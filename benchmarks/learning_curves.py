@@ -33,10 +33,13 @@ DEFAULT = AGENT.PRESETS["default"]
 
 
 def learning(task: str) -> dict[str, list]:
-    """The default configuration, its neighbours (so that the choice can be judged) and the paper's."""
-    near = [replace(DEFAULT, actor_lr=1e-4, critic_lr=1e-4), replace(DEFAULT, lam=0.6)]
-    paper = AGENT.PRESETS["paper-hopper" if task == "hopper" else "paper"]
-    return {"default": [DEFAULT], "neighbours": near, "paper": [paper]}
+    """The default configuration, the paper's, the default in bfloat16, and a neighbour to judge the choice of λ by."""
+    return {
+        "default": [DEFAULT],
+        "paper": [AGENT.PRESETS["paper-hopper" if task == "hopper" else "paper"]],
+        "bfloat16": [replace(DEFAULT, dtype="bfloat16")],
+        "larger lambda": [replace(DEFAULT, lam=0.6)],
+    }
 
 
 def stability() -> dict[str, list]:
@@ -54,7 +57,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["hopper", "halfcheetah", "walker2d", "ant", "stability"])
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--updates", type=int, default=300_000)
+    parser.add_argument("--updates", type=int, default=250_000)
     parser.add_argument("--every", type=int, default=50_000)
     parser.add_argument("--seeds", type=int, default=6)
     parser.add_argument("--transitions", type=int, default=400_000)
@@ -78,8 +81,6 @@ def main() -> None:
                     resume_from=Path(folder) / "population.safetensors", quiet=True,
                 )  # fmt: skip
                 last = updates == args.updates
-                if name == "neighbours" and not last:
-                    continue
                 episodes = args.episodes if last else max(1, args.episodes // 3)
                 curve["update"].append(updates)
                 curve["scores"].append(play(learned.policies, task, episodes, args.workers))

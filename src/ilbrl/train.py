@@ -15,7 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -149,6 +149,7 @@ def default_chunk() -> int:
     return 200 if jax.default_backend() == "cpu" else 2000
 
 
+@cache
 def _compile(learner: Learner, layout: feeding.Layout, mesh: Mesh, length: int, period: int, expert_rows: int | None):
     """A jitted program that advances every member by `length` updates."""
 

@@ -20,6 +20,7 @@ EVALUATION, COLLECTION = 0, 1  # streams of randomness
 EVALUATION_LANES = 4  # few, so that 30 episodes spread over many cores
 COLLECTION_LANES = 16  # many, so that the forward pass costs little
 COLLECTION_STEPS = 1000  # per lane and unit
+_PIECE = 960  # rows of log-probabilities at a time: their activations stay in the processor's cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,6 +144,7 @@ def log_unit(play: Play, unit: int) -> tuple[dict[str, np.ndarray], EnvironmentC
     arrays = {name: getattr(played, name).swapaxes(0, 1)[lived] for name in names}
     arrays["rewards"] = arrays["rewards"].astype(np.float32)
     if play.stochastic and hasattr(play.policy, "log_prob"):
-        log_probs = play.policy.log_prob(arrays["observations"], arrays["actions"])
-        arrays["log_probs"] = log_probs.astype(np.float32)
+        pieces = (slice(start, start + _PIECE) for start in range(0, len(arrays["rewards"]), _PIECE))
+        log_probs = [play.policy.log_prob(arrays["observations"][rows], arrays["actions"][rows]) for rows in pieces]
+        arrays["log_probs"] = np.concatenate(log_probs, dtype=np.float32)
     return arrays, played.calls

@@ -1,0 +1,127 @@
+"""`ilbrl label`: how close every logged step is to the expert's support."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import tyro
+
+from ilbrl.data import Dataset, concatenate, load
+from ilbrl.data.doctor import require_healthy
+from ilbrl.data.summary import sparkline
+from ilbrl.errors import IlbrlError
+from ilbrl.feed import Spec
+from ilbrl.rewards import Labels, indicator
+from ilbrl.rewards.explanation import Explanation, explain
+from ilbrl.rewards.soft_support import label, standard_features
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Label the logs with ILBRL's intrinsic reward: 1 on the expert's own steps, less the farther away a step is.
+
+    ilbrl label --expert hopper/expert:2 --data hopper/medium:400000 --out labels.npz
+
+    ilbrl label --expert E.hdf5 --data X.hdf5 --explain 12345
+    """
+
+    expert: str
+    """The expert's episodes: a file or a built-in name; `:2` takes the first two episodes."""
+    data: str
+    """All other logs; `:400000` takes the first 400,000 transitions."""
+    out: Path | None = None
+    """Write arrays reward, distance, nearest (expert rows first, then the data in order) and d_max to this npz file."""
+    explain: int | None = None
+    """Show why this row got its reward: its nearest expert step and the distance along every feature."""
+    plot: Path | None = None
+    """Draw the histogram of rewards into this file (png, svg or pdf)."""
+    json: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Print one JSON object instead of text."""
+
+
+def main(words: list[str]) -> int:
+    args = tyro.cli(Arguments, args=words, prog="ilbrl label")
+    expert, data = load(args.expert, count_in="episodes"), load(args.data)
+    require_healthy(data, expert)
+    if expert.discrete:
+        if args.explain is not None:
+            raise IlbrlError("--explain needs real-valued actions: an indicator reward is 1 or 0, by equality")
+        labels, features = indicator.label(expert, data), None
+    else:
+        features = standard_features(Spec.of(concatenate([expert, data])))
+        labels = label(expert, data, features)
+    if args.out is not None:
+        labels.save(args.out)
+    if args.plot is not None:
+        _plot(labels, args.plot)
+    explanation = None
+    if args.explain is not None and features is not None:
+        explanation = explain(labels, expert, data, features, args.explain)
+    if args.json:
+        print(json.dumps(_as_json(labels, explanation), indent=1))
+        return 0
+    _print(labels, expert, data, args.out)
+    if explanation is not None:
+        _print_explanation(explanation, expert.obs_dim)
+    return 0
+
+
+def _as_json(labels: Labels, explanation: Explanation | None) -> dict:
+    others = labels.reward[labels.expert_rows :]
+    summary: dict = {
+        "rows": len(labels.reward),
+        "expert_rows": labels.expert_rows,
+        "d_max": labels.d_max,
+        "mean_reward": {"expert": float(labels.reward[: labels.expert_rows].mean()), "data": float(others.mean())},
+        "histogram": {"edges": np.linspace(0, 1, 21).tolist(), "data": _histogram(others).tolist()},
+    }
+    if explanation is not None:
+        summary["explanation"] = {
+            **{name: value for name, value in vars(explanation).items() if not isinstance(value, np.ndarray)},
+            "per_feature": explanation.per_feature.tolist(),
+        }
+    return summary
+
+
+def _histogram(rewards: np.ndarray) -> np.ndarray:
+    return np.histogram(rewards, bins=20, range=(0, 1))[0]
+
+
+def _print(labels: Labels, expert: Dataset, data: Dataset, out: Path | None) -> None:
+    others = labels.reward[labels.expert_rows :]
+    print(f"expert   {expert.source}: {labels.expert_rows:,} rows, reward 1 by construction")
+    print(f"data     {data.source}: {len(others):,} rows, d_max {labels.d_max:.4g}")
+    low, middle, high = np.quantile(others, [0.05, 0.5, 0.95])
+    print(f"rewards  0 {sparkline(_histogram(others))} 1   5 % {low:.3f} · median {middle:.3f} · 95 % {high:.3f}")
+    if out is not None:
+        print(f"written  {out}")
+
+
+def _print_explanation(e: Explanation, obs_dim: int) -> None:
+    print(f"\nrow {e.row}: {e.source}, episode {e.episode}, step {e.step}")
+    print(f"nearest expert step: episode {e.nearest_episode}, step {e.nearest_step}")
+    print(f"distance {e.distance:.6g} → reward {e.reward:.4f}\n")
+    print(f"{'feature':<18}{'here':>12}{'expert':>12}{'distance':>12}   (standardised units)")
+    for i in np.argsort(-e.per_feature, kind="stable"):
+        name = f"observation[{i}]" if i < obs_dim else f"action[{i - obs_dim}]"
+        print(f"{name:<18}{e.features[i]:>12.4f}{e.nearest_features[i]:>12.4f}{e.per_feature[i]:>12.4f}")
+
+
+def _plot(labels: Labels, path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(6, 3.2), layout="constrained")
+    axes.hist(labels.reward[labels.expert_rows :], bins=60, range=(0, 1), color="#0072B2", label="other logs")
+    axes.axvline(1.0, color="#D55E00", linewidth=3, label=f"expert ({labels.expert_rows:,} rows, all 1)")
+    axes.set(xlabel="intrinsic reward", ylabel="rows", title="How close the logs are to the expert's support")
+    axes.legend(frameon=False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150)
+    pyplot.close(figure)

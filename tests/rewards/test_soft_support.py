@@ -1,0 +1,85 @@
+import numpy as np
+import pytest
+
+from ilbrl.data import Dataset
+from ilbrl.errors import IlbrlError
+from ilbrl.feed import Spec
+from ilbrl.rewards import indicator, soft_support
+from ilbrl.rewards.explanation import explain
+
+
+def dataset(observations, actions, source="logs", episode=5) -> Dataset:
+    n = len(observations)
+    timeouts = np.arange(1, n + 1) % episode == 0
+    return Dataset(observations, actions, observations, np.zeros(n, bool), timeouts, source=source)
+
+
+def raw(data: Dataset) -> np.ndarray:
+    return np.hstack([data.observations, data.actions])
+
+
+def test_rewards_by_hand():
+    expert = dataset([[0.0, 0.0], [3.0, 0.0]], [[0.0], [0.0]])
+    other = dataset([[0.0, 0.0], [3.0, 4.0], [1.0, 0.0]], [[0.0], [0.0], [0.0]])
+    labels = soft_support.label(expert, other, raw, quiet=True)
+    np.testing.assert_allclose(labels.distance, [0, 0, 0, 4, 1])
+    np.testing.assert_array_equal(labels.nearest, [0, 1, 0, 1, 0])
+    np.testing.assert_allclose(labels.reward, [1, 1, 1, 0, 0.5])
+    assert labels.d_max == 4.0
+
+
+def test_expert_rows_are_worth_exactly_one():
+    rng = np.random.default_rng(0)
+    base = 100 + 0.01 * rng.standard_normal((400, 17))
+    expert, other = dataset(base, rng.uniform(-1, 1, (400, 6))), dataset(base + 0.1, rng.uniform(-1, 1, (400, 6)))
+    labels = soft_support.label(expert, other, soft_support.standard_features(Spec.of(other)), quiet=True)
+    assert (labels.reward[:400] == 1.0).all()
+    np.testing.assert_array_equal(labels.nearest[:400], np.arange(400))
+    assert labels.reward.min() == 0.0
+
+
+def test_data_identical_to_the_expert_is_all_reward():
+    expert = dataset(np.eye(4), np.zeros((4, 1)))
+    labels = soft_support.label(expert, expert, raw, quiet=True)
+    assert labels.d_max == 0.0
+    assert (labels.reward == 1.0).all()
+
+
+def test_standard_features_are_standardised_observations_beside_scaled_actions():
+    data = Dataset(
+        [[1.0], [3.0]], [[0.0], [4.0]], [[0.0], [0.0]], [False, False], [False, False], action_low=[0.0], action_high=[4.0]
+    )  # fmt: skip
+    spec = Spec.of(data)
+    np.testing.assert_allclose(spec.obs_std, [1.001], rtol=1e-6)  # TD3-BC adds 1e-3
+    features = soft_support.standard_features(spec)(data)
+    np.testing.assert_allclose(features, [[-1 / 1.001, -1.0], [1 / 1.001, 1.0]], rtol=1e-6)
+
+
+def test_bad_features_name_the_row():
+    expert = dataset(np.eye(4), np.zeros((4, 1)))
+    with pytest.raises(IlbrlError, match="row 2 has a feature"):
+        soft_support.label(expert, expert, lambda d: np.where(raw(d) == raw(d)[2], np.nan, 0.0), quiet=True)
+
+
+def test_explanation_names_the_nearest_expert_step():
+    expert = dataset(np.arange(20.0)[:, None] * 10, np.zeros((20, 1)), "expert")
+    other = dataset([[52.0], [171.0]], [[0.0], [1.0]], "other")
+    labels = soft_support.label(expert, other, raw, quiet=True)
+    why = explain(labels, expert, other, raw, 21)
+    assert (why.source, why.episode, why.step) == ("other", 0, 1)
+    assert (why.nearest_episode, why.nearest_step) == (3, 2)  # row 17 of episodes of 5
+    np.testing.assert_allclose(why.per_feature, [1.0, 1.0])
+    np.testing.assert_allclose(np.sqrt((why.per_feature**2).sum()), why.distance)
+    with pytest.raises(IlbrlError, match="no row 22"):
+        explain(labels, expert, other, raw, 22)
+
+
+def test_indicator_is_equality():
+    def table(states, actions):
+        states = np.asarray(states, np.float32)[:, None]
+        n = len(states)
+        return Dataset(states, np.asarray(actions), states, np.zeros(n, bool), np.zeros(n, bool))
+
+    labels = indicator.label(table([3, 1, 3], [0, 2, 0]), table([1, 1, 3, 0], [2, 1, 0, 0]))
+    np.testing.assert_array_equal(labels.reward, [1, 1, 1, 1, 0, 1, 0])
+    np.testing.assert_array_equal(labels.nearest, [0, 1, 2, 1, -1, 0, -1])
