@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ilbrl.envs.tasks import TASKS, EnvironmentCalls, build
+from ilbrl.envs.tasks import EnvironmentCalls, build
 from ilbrl.errors import IlbrlError
 
 DEFAULT_TIME_LIMIT = 1000  # for environments that register none
@@ -79,8 +79,6 @@ def _lanes(task: str, number: int) -> list[_Lane]:
         limit = env.spec.max_episode_steps or DEFAULT_TIME_LIMIT
         while type(env).__name__ in _INERT_WRAPPERS:
             env = env.env
-        if task in TASKS and lanes:
-            env.model = lanes[0].step.__self__.model
         lanes.append(_Lane(env.reset, env.step, limit, env.observation_space.shape[0], env.action_space.shape[0]))
     return lanes
 
