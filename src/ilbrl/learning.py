@@ -17,7 +17,7 @@ from ilbrl.data.doctor import require_healthy
 from ilbrl.errors import IlbrlError
 from ilbrl.policy import Policy
 from ilbrl.provenance import commit, versions
-from ilbrl.rewards import Labels
+from ilbrl.rewards import Labels, Logits
 from ilbrl.train import Fitted, Log
 from ilbrl.train import fit as train
 
@@ -33,7 +33,7 @@ class Learned:
     configs: list[Any]
     seeds: list[int]
     fitted: Fitted
-    labels: Labels | None = field(repr=False, default=None)
+    labels: Labels | Logits | None = field(repr=False, default=None)
 
     @property
     def diverged(self) -> np.ndarray:
@@ -70,12 +70,11 @@ def fit(
         raise IlbrlError(f"{agent} has no preset {preset!r}: there are {', '.join(module.PRESETS)}")
     configs = config if isinstance(config, (list, tuple)) else [config or module.PRESETS[preset]]
     seeds = list(range(seeds)) if isinstance(seeds, int) else [int(seed) for seed in seeds]
-    if prepared is None:
-        require_healthy(data, expert)
-        prepared = module.prepare(expert, data, quiet=quiet)
     members = [(c, seed) for c in configs for seed in seeds]
     population, member_seeds = [c for c, _ in members], [seed for _, seed in members]
-    limits = [divergence_factor * prepared.largest_reward / (1 - c.gamma) for c in population]
+    if prepared is None:
+        require_healthy(data, expert)
+        prepared = module.prepare(expert, data, population, member_seeds, quiet)
     fitted = train(
         module,  # pyright: ignore[reportArgumentType]
         population,
@@ -83,7 +82,7 @@ def fit(
         prepared.feed,
         prepared.spec,
         updates,
-        q_limit=limits,
+        q_limit=list(divergence_factor * prepared.largest_values(population)),
         resume_from=resume_from,
         log=log,
         label=f"training {agent}",
@@ -116,4 +115,5 @@ def export(layers: Sequence[dict[str, np.ndarray]], prepared: Prepared) -> Polic
         action_high=spec.action_high,
         obs_mean=spec.obs_mean,
         obs_std=spec.obs_std,
+        **prepared.head,
     )

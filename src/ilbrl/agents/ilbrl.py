@@ -12,6 +12,8 @@ are the paper's final hyper-parameters (its tables of selected configurations) w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ilbrl import feed as feeding
@@ -30,8 +32,11 @@ PRESETS = {
 }
 
 
-def prepare(expert: Dataset, exploratory: Dataset, quiet: bool = False) -> Prepared:
-    """Label D_U once; the intrinsic reward is both reward and weight."""
+def prepare(
+    expert: Dataset, exploratory: Dataset, configs: Sequence[Config] = (), seeds: Sequence[int] = (), quiet: bool = False
+) -> Prepared:
+    """Label D_U once for all members; the intrinsic reward is both reward and weight."""
+    del configs, seeds
     union = concatenate([expert.as_expert(), exploratory])
     spec = Spec.of(union)
     labels = soft_support.label(expert, exploratory, soft_support.standard_features(spec), quiet)

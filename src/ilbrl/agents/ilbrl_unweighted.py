@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +16,9 @@ from ilbrl.data import Dataset
 __all__ = ["PRESETS", "Config", "State", "actor_layers", "init", "period", "prepare", "step"]
 
 
-def prepare(expert: Dataset, exploratory: Dataset, quiet: bool = False) -> Prepared:
-    prepared = ilbrl.prepare(expert, exploratory, quiet)
+def prepare(
+    expert: Dataset, exploratory: Dataset, configs: Sequence[Config] = (), seeds: Sequence[int] = (), quiet: bool = False
+) -> Prepared:
+    prepared = ilbrl.prepare(expert, exploratory, configs, seeds, quiet)
     weights = np.ones(prepared.feed.num_rows, np.float32)
     return replace(prepared, feed=replace(prepared.feed, shared={**prepared.feed.shared, "weights": weights}))

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
 
 from ilbrl.feed import Feed, Spec
-from ilbrl.rewards.labels import Labels
+from ilbrl.rewards.labels import Labels, Logits
 
 
 @dataclass(frozen=True)
 class Prepared:
+    """What `prepare(expert, exploratory, configs, seeds)` returns; member p has configs[p] and seeds[p]."""
+
     spec: Spec
     feed: Feed
-    largest_reward: float  # max |r|: values beyond max |r| / (1 − γ) are impossible
-    labels: Labels | None = None
+    largest_reward: float | np.ndarray | None  # max |r| of all members or of each ([P]); None: no values are learned
+    labels: Labels | Logits | None = None
+    head: Mapping[str, Any] = field(default_factory=dict)  # what `Policy` must know of a stochastic actor
+
+    def largest_values(self, configs: Sequence[Any]) -> np.ndarray:
+        """[P] max |r| / (1 − γ), beyond which no value can truly lie; infinite where none are learned."""
+        if self.largest_reward is None:
+            return np.full(len(configs), np.inf)
+        return self.largest_reward / (1 - np.array([c.gamma for c in configs]))

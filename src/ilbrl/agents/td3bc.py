@@ -19,6 +19,7 @@ critics' hidden layers.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
@@ -134,9 +135,11 @@ def actor_layers(state: State) -> nets.Layers:
     return state.actor.params
 
 
-def prepare(expert: Dataset, exploratory: Dataset, quiet: bool = False) -> Prepared:
-    """The oracle: the true reward of the logs, and every row cloned alike."""
-    del quiet  # nothing here takes time
+def prepare(
+    expert: Dataset, exploratory: Dataset, configs: Sequence[Config] = (), seeds: Sequence[int] = (), quiet: bool = False
+) -> Prepared:
+    """The oracle: the true reward of the logs, and every row cloned alike; the same for all members."""
+    del configs, seeds, quiet
     union = concatenate([expert.as_expert(), exploratory])
     if union.rewards is None:
         raise IlbrlError(f"{union.source}: td3bc learns from the true reward, and not all of these logs carry one")

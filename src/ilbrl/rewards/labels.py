@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,5 +30,34 @@ class Labels:
                 distance=self.distance,
                 nearest=self.nearest,
                 d_max=np.float64(self.d_max),
+                expert_rows=np.int64(self.expert_rows),
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Logits:
+    """What a population's discriminators say of D_U; members with the same discriminator share a set of labels."""
+
+    logit: np.ndarray  # [G, N] float32 log-odds that the expert made the step; NaN: that discriminator diverged
+    set_of: Sequence[int]  # [P] which of the G sets each member reads
+    expert_rows: int
+
+    @property
+    def probability(self) -> np.ndarray:
+        """[G, N] 1 / (1 + exp(−logit))."""
+        return 0.5 + 0.5 * np.tanh(0.5 * self.logit)
+
+    @property
+    def largest(self) -> np.ndarray:
+        """[P] max |logit|."""
+        return np.abs(self.logit).max(1)[list(self.set_of)]
+
+    def save(self, path: str | Path) -> None:
+        """Write arrays `logit`, `set_of` and the scalar `expert_rows` to an npz file."""
+        with written_whole(path) as partial:
+            np.savez(
+                partial,
+                logit=self.logit,
+                set_of=np.asarray(self.set_of, np.int64),
                 expert_rows=np.int64(self.expert_rows),
             )
