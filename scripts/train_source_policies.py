@@ -25,7 +25,8 @@ import jax.numpy as jnp
 import numpy as np
 import tyro
 
-from ilbrl import checkpoint, envs
+from ilbrl import envs
+from ilbrl.checkpoint import Checkpoint
 from ilbrl.errors import IlbrlError
 from ilbrl.files import written_whole
 from ilbrl.nets import Layers, Optimised, descend, init_mlp, init_twin, mlp, optimised, polyak, twin_critics
@@ -167,11 +168,10 @@ def train(
     if not np.array_equal(space.low, -high):
         raise IlbrlError(f"{task}: actions must lie in a symmetric interval, found {space}")
 
-    resume = out / task / "state.safetensors"
-    state, buffer, done = init(cfg, obs_dim, act_dim), jnp.zeros((cfg.capacity, 2 * obs_dim + act_dim + 2)), 0
-    if resume.is_file():
-        (state, buffer), done, _ = checkpoint.read(resume, (state, buffer), asdict(cfg) | {"task": task})
-        state, buffer = jax.tree.map(jnp.asarray, (state, buffer))
+    saved = Checkpoint(out / task / "state.safetensors", asdict(cfg) | {"task": task}, save_every=0)
+    fresh = init(cfg, obs_dim, act_dim), jnp.zeros((cfg.capacity, 2 * obs_dim + act_dim + 2))
+    (state, buffer), done, history = saved.read(fresh)
+    state, buffer = jax.tree.map(jnp.asarray, (state, buffer))
     rng = np.random.default_rng((cfg.seed, done))
     observations, _ = players.reset(seed=cfg.seed + 1 + done)
     policy = export(state.actor.params, high, task)
@@ -199,7 +199,7 @@ def train(
             rate = f"{time.monotonic() - started:,.0f} s"
             print(f"{task}: step {done:,}, return {returns.mean():,.0f} ± {returns.std():,.0f} ({rate})", flush=True)
     players.close()
-    checkpoint.write(resume, (state, buffer), done, [], asdict(cfg) | {"task": task})
+    saved.write((state, buffer), done, [*history, {"update": done}], last=True)
 
 
 def choose(runs: Path = Path("runs/source_policies"), out: Path = Path("source_policies")) -> None:
