@@ -78,7 +78,7 @@ def main() -> None:
                 learned = fit(
                     "ilbrl", expert, data, config=configs, seeds=args.seeds, updates=updates, prepared=prepared,
                     divergence_factor=np.inf if args.what == "stability" else 100.0,
-                    resume_from=Path(folder) / "population.safetensors", quiet=True,
+                    out=folder, quiet=True,
                 )  # fmt: skip
                 last = updates == args.updates
                 episodes = args.episodes if last else max(1, args.episodes // 3)

@@ -9,6 +9,8 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from ilbrl.data import Dataset, concatenate, load
+    from ilbrl.envs import rollout
+    from ilbrl.learning import fit
     from ilbrl.policy import Policy
 
 # Where each public name lives; resolved on first use, so that `import ilbrl` stays fast and needs no JAX.
@@ -16,9 +18,11 @@ _HOMES = {
     "Dataset": "ilbrl.data",
     "Policy": "ilbrl.policy",
     "concatenate": "ilbrl.data",
+    "fit": "ilbrl.learning",
     "load": "ilbrl.data",
+    "rollout": "ilbrl.envs",
 }
-__all__ = ["Dataset", "Policy", "concatenate", "load"]
+__all__ = ["Dataset", "Policy", "concatenate", "fit", "load", "rollout"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,8 +1,9 @@
-"""Training state on disk: any pytree of arrays, its progress and its identity, in one safetensors file."""
+"""Training state on disk: any pytree of arrays, its history and its identity, in one safetensors file."""
 
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,31 +18,41 @@ from ilbrl.files import written_whole
 T = TypeVar("T")
 
 
-def write(path: Path, tree: Any, done: int, history: list[dict[str, Any]], identity: dict[str, Any]) -> None:
-    """Replace `path` by the state after `done` updates, in one step."""
-    arrays = {f"state/{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(tree))}
-    for name in history[0] if history else ():
-        arrays[f"history/{name}"] = np.stack([np.asarray(record[name]) for record in history])
-    header = {"done": str(done), "identity": json.dumps(identity, sort_keys=True)}
-    with written_whole(path) as partial:
-        partial.write_bytes(safetensors.numpy.save(arrays, header))
+class Checkpoint:
+    """A file (or None: nothing is kept) that holds the latest state of one training run."""
 
+    def __init__(self, path: Path | None, identity: dict[str, Any], save_every: float) -> None:
+        self.path = path
+        self.identity = json.dumps(identity, sort_keys=True)
+        self.save_every = save_every
+        self.saved = time.monotonic()
 
-def read(path: Path, like: T, identity: dict[str, Any]) -> tuple[T, int, list[dict[str, Any]]]:
-    """The state (with the structure of `like`), updates done and history; refuses another run's checkpoint."""
-    try:
-        with safetensors.safe_open(path, framework="numpy") as file:
-            header = file.metadata() or {}
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
-    except safetensors.SafetensorError as error:
-        raise IlbrlError(f"{path}: not a checkpoint ({error}); remove it to start over") from None
-    if header.get("identity") != json.dumps(identity, sort_keys=True):
-        raise IlbrlError(
-            f"{path}: a checkpoint of other settings or data; use another folder, or remove it to start over"
-        )
-    leaves = [arrays[f"state/{i}"] for i in range(len(jax.tree.leaves(like)))]
-    names = [name.removeprefix("history/") for name in arrays if name.startswith("history/")]
-    columns = {name: arrays[f"history/{name}"] for name in names}
-    length = len(columns["update"]) if columns else 0
-    history = [{name: columns[name][i] for name in names} for i in range(length)]
-    return jax.tree.unflatten(jax.tree.structure(like), leaves), int(header["done"]), history
+    def write(self, state: Any, done: int, history: list[dict[str, Any]], last: bool) -> None:
+        """Replace the file by the state after `done` updates, if it is time to."""
+        if self.path is None or not (last or time.monotonic() - self.saved > self.save_every):
+            return
+        arrays = {f"state/{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(state))}
+        for name in history[0]:
+            arrays[f"history/{name}"] = np.stack([np.asarray(record[name]) for record in history])
+        with written_whole(self.path) as partial:
+            partial.write_bytes(safetensors.numpy.save(arrays, {"done": str(done), "identity": self.identity}))
+        self.saved = time.monotonic()
+
+    def read(self, fresh: T) -> tuple[T, int, list[dict[str, Any]]]:
+        """The state to go on from, the updates done and their history; `fresh`, 0 and [] where there is no file."""
+        if self.path is None or not self.path.exists():
+            return fresh, 0, []
+        try:
+            with safetensors.safe_open(self.path, framework="numpy") as file:
+                header = file.metadata() or {}
+                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+        except safetensors.SafetensorError as error:
+            raise IlbrlError(f"{self.path}: not a checkpoint ({error}); remove it to start over") from None
+        if header.get("identity") != self.identity:
+            raise IlbrlError(
+                f"{self.path}: a checkpoint of other settings or data; use another folder, or remove it to start over"
+            )
+        leaves = [arrays[f"state/{i}"] for i in range(len(jax.tree.leaves(fresh)))]
+        columns = {name.removeprefix("history/"): a for name, a in arrays.items() if name.startswith("history/")}
+        history = [{name: column[i] for name, column in columns.items()} for i in range(len(columns["update"]))]
+        return jax.tree.unflatten(jax.tree.structure(fresh), leaves), int(header["done"]), history

@@ -192,7 +192,7 @@ def _unpack(layout: Layout, packed: Packed, place: Place, rows: jax.Array) -> Ba
     fields = _columns(packed.rows[rows], layout.shared)
     if layout.own:
         fields |= _columns(packed.own[place.own, rows], layout.own)
-    return Batch(**fields)
+    return Batch(**fields)  # pyright: ignore[reportArgumentType]
 
 
 def _columns(rows: jax.Array, layout: tuple[tuple[str, int, int], ...]) -> dict[str, jax.Array]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -15,10 +15,11 @@ from ilbrl.agents.preparation import Prepared
 from ilbrl.data import Dataset
 from ilbrl.data.doctor import require_healthy
 from ilbrl.errors import IlbrlError
+from ilbrl.loggers import Log, json_lines
 from ilbrl.policy import Policy
 from ilbrl.provenance import commit, versions
 from ilbrl.rewards import Labels, Logits
-from ilbrl.train import Fitted, Log
+from ilbrl.train import Fitted
 from ilbrl.train import fit as train
 
 DIVERGENCE_FACTOR = 100.0
@@ -34,6 +35,7 @@ class Learned:
     seeds: list[int]
     fitted: Fitted
     labels: Labels | Logits | None = field(repr=False, default=None)
+    files: list[Path] = field(default_factory=list)  # the policies on disk, where a folder was given
 
     @property
     def diverged(self) -> np.ndarray:
@@ -51,7 +53,7 @@ def fit(
     seeds: int | Sequence[int] = 1,
     updates: int = 250_000,
     divergence_factor: float = DIVERGENCE_FACTOR,
-    resume_from: Path | None = None,
+    out: str | Path | None = None,
     log: Log | None = None,
     prepared: Prepared | None = None,
     quiet: bool = False,
@@ -62,6 +64,8 @@ def fit(
     config: one configuration or a list of them; by default the agent's `preset`.
     seeds: how many (0, 1, …), or which.
     divergence_factor: a member whose mean |Q| exceeds this many times what its rewards allow is frozen and marked.
+    out: a folder for the policies, metrics.jsonl and a checkpoint; the same call continues there after a crash.
+    prepared: what the agent's `prepare` made of the same logs, to spare labelling them again.
     """
     if agent not in AGENTS:
         raise IlbrlError(f"no agent {agent!r}: there are {', '.join(AGENTS)}")
@@ -74,7 +78,8 @@ def fit(
     population, member_seeds = [c for c, _ in members], [seed for _, seed in members]
     if prepared is None:
         require_healthy(data, expert)
-        prepared = module.prepare(expert, data, population, member_seeds, quiet)
+        prepared = cast(Prepared, module.prepare(expert, data, population, member_seeds, quiet))
+    folder = None if out is None else Path(out)
     fitted = train(
         module,  # pyright: ignore[reportArgumentType]
         population,
@@ -83,8 +88,9 @@ def fit(
         prepared.spec,
         updates,
         q_limit=list(divergence_factor * prepared.largest_values(population)),
-        resume_from=resume_from,
-        log=log,
+        resume_from=None if folder is None else folder / "checkpoint.safetensors",
+        identity={"agent": agent, "expert": expert.content_hash, "data": data.content_hash},
+        log=log if log is not None or folder is None else json_lines(folder / "metrics.jsonl"),
         label=f"training {agent}",
         quiet=quiet,
     )
@@ -103,7 +109,11 @@ def fit(
         )
         for p, (c, seed) in enumerate(members)
     ]
-    return Learned(agent, policies, population, member_seeds, fitted, prepared.labels)
+    files = []
+    if folder is not None:
+        names = [f"policy-config{c}-seed{seed}.safetensors" for c in range(len(configs)) for seed in seeds]
+        files = [policy.save(folder / name) for name, policy in zip(names, policies)]
+    return Learned(agent, policies, population, member_seeds, fitted, prepared.labels, files)
 
 
 def export(layers: Sequence[dict[str, np.ndarray]], prepared: Prepared) -> Policy:

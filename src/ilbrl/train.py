@@ -13,7 +13,7 @@ A member whose losses leave the finite or plausible range is frozen as it was an
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -24,16 +24,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from ilbrl import checkpoint
 from ilbrl import feed as feeding
+from ilbrl import memory
+from ilbrl.checkpoint import Checkpoint
 from ilbrl.config import stack
 from ilbrl.errors import IlbrlError
 from ilbrl.feed import Batch, Feed, Spec
-from ilbrl.progress import progress
+from ilbrl.loggers import Log
+from ilbrl.progress import Advance, progress
 
 Info = dict[str, jax.Array]
-Log = Callable[[dict[str, Any]], None]
-"""A logger is a callable that takes one flat record per chunk: {"update", "updates_per_second", metric: [P], …}."""
 
 
 class Learner(Protocol):
@@ -79,6 +79,7 @@ def fit(
     q_limit: float | Sequence[float] = np.inf,
     chunk: int | None = None,
     resume_from: Path | None = None,
+    identity: dict[str, Any] | None = None,
     save_every: float = 60.0,
     log: Log | None = None,
     label: str = "training",
@@ -89,59 +90,98 @@ def fit(
     q_limit: [P] or one for all: a mean |Q| beyond it marks the member diverged.
     chunk: updates between reports; no influence on the result.
     resume_from: a checkpoint file: written about every `save_every` seconds and at the end, continued from if there.
+    identity: what else a checkpoint must agree in before it is continued (the data's hash, say).
+    A population that does not fit into memory is trained in groups, one after the other.
     """
     members = len(configs)
     if members == 0 or len(seeds) != members:
         raise IlbrlError(f"a population needs one seed per configuration: {members} configurations, {len(seeds)} seeds")
     period = learner.period(configs[0])
-    chunk = _whole_periods(chunk or default_chunk(), period)
     if updates % period:
         raise IlbrlError(f"{updates} updates is not a multiple of this learner's period of {period}")
+    chunk = max((chunk or default_chunk()) // period, 1) * period
     cfg = stack(configs)
+    state = jax.eval_shape(lambda key: learner.init(configs[0], spec, key), jax.random.key(0))
+    member_bytes = memory.per_member(state, chunk, configs[0].batch_size)
+    groups = memory.groups(members, len(jax.local_devices()), member_bytes, feed.nbytes)
+    limits = np.broadcast_to(np.asarray(q_limit, np.float32), (members,))
     layout, packed = feeding.pack(feed)
-    mesh = Mesh(np.array(jax.local_devices()[: _devices_for(members)]), ("members",))
-    put = partial(jax.device_put, device=NamedSharding(mesh, PartitionSpec("members")))
-    padded = _pad_to(members, mesh.size)
-    keys = jax.vmap(jax.random.key)(jnp.asarray(padded(np.asarray(seeds, np.uint32))))
-    inputs = put((jax.tree.map(padded, cfg), jax.tree.map(padded, feeding.places(feed, members)), keys))
-    limit = put(padded(np.broadcast_to(np.asarray(q_limit, np.float32), (members,))))
-    packed = jax.device_put(packed, NamedSharding(mesh, PartitionSpec()))
-    init_key, loop_key = (jax.vmap(partial(jax.random.fold_in, data=i))(inputs[2]) for i in range(2))
-    state = jax.jit(jax.vmap(lambda c, k: learner.init(c, spec, k)))(inputs[0], init_key)
-    population = put(Members(state, jnp.full(limit.shape, -1, jnp.int32)))
-
-    identity = {"configs": [repr(c) for c in configs], "seeds": list(map(int, seeds)), "rows": feed.num_rows}
-    done, history = 0, []
-    if resume_from is not None and resume_from.exists():
-        population, done, history = checkpoint.read(resume_from, population, identity)
-        population = put(population)
-
-    advance_by = {}
-    started = saved = time.monotonic()
+    places = feeding.places(feed, members)
+    started, parts = time.monotonic(), []
     with progress(label, updates * members, "updates", quiet) as advance:
-        advance(done * members)
-        while done < updates:
-            length = min(chunk, updates - done)
-            if length not in advance_by:
-                advance_by[length] = _compile(learner, layout, mesh, length, period, feed.expert_rows)
-            before = time.monotonic()
-            population, info = advance_by[length](population, inputs[0], inputs[1], loop_key, limit, packed, done)
-            info = {name: np.asarray(values)[:members] for name, values in info.items()}
-            done += length
-            now = time.monotonic()
-            diverged = np.asarray(population.diverged_at)[:members]
-            history.append({"update": done, **info})
-            if log is not None:
-                rate = length * members / (now - before)
-                log({"update": done, "updates_per_second": rate, "diverged": diverged >= 0, **info})
-            alive = f"{(diverged < 0).sum()}/{members} members" if (diverged >= 0).any() else ""
-            advance(length * members, note=alive)
-            if resume_from is not None and (now - saved > save_every or done == updates):
-                checkpoint.write(resume_from, population, done, history, identity)
-                saved = now
+        for number, group in enumerate(groups):
+            inputs = jax.tree.map(lambda leaf, group=group: leaf[group], (cfg, places, np.asarray(seeds), limits))
+            known = {"configs": [repr(c) for c in configs[group]], "seeds": [int(seed) for seed in seeds[group]]}
+            saved = _group_file(resume_from, number, len(groups))
+            kept = Checkpoint(saved, {**known, "rows": feed.num_rows, **(identity or {})}, save_every)
+            loop = Loop(learner, spec, layout, packed, feed.expert_rows, period, chunk, updates)
+            parts.append(_train(loop, inputs, kept, log, advance))
+    states, diverged_at, histories = zip(*parts)
+    return Fitted(
+        state=jax.tree.map(lambda *leaves: np.concatenate(leaves), *states),
+        diverged_at=np.concatenate(diverged_at),
+        metrics=_join_histories(histories),
+        updates=updates,
+        seconds=time.monotonic() - started,
+    )
+
+
+class Loop(NamedTuple):
+    """What all groups of a population share."""
+
+    learner: Learner
+    spec: Spec
+    layout: feeding.Layout
+    packed: feeding.Packed
+    expert_rows: int | None
+    period: int
+    chunk: int
+    updates: int
+
+
+def _train(loop: Loop, inputs: Any, kept: Checkpoint, log: Log | None, advance: Advance):
+    """Train one group: its state and divergence marks on the host, and its history, a record per chunk."""
+    members = len(inputs[2])
+    mesh = Mesh(np.array(jax.local_devices()[: min(len(jax.local_devices()), members)]), ("members",))
+    spread = partial(jax.device_put, device=NamedSharding(mesh, PartitionSpec("members")))
+    padded = np.minimum(np.arange(-(-members // mesh.size) * mesh.size), members - 1)  # devices hold equally many
+    cfg, place, seeds, limit = spread(jax.tree.map(lambda leaf: leaf[padded], inputs))
+    packed = jax.device_put(loop.packed, NamedSharding(mesh, PartitionSpec()))
+    init_keys, loop_keys = (jax.vmap(lambda s, i=i: jax.random.fold_in(jax.random.key(s), i))(seeds) for i in range(2))
+    state = jax.jit(jax.vmap(lambda c, key: loop.learner.init(c, loop.spec, key)))(cfg, init_keys)
+    population = Members(state, jnp.full(len(padded), -1, jnp.int32))
+    population, done, history = kept.read(population)
+    population = spread(population)
+    advance(done * members)
+    while done < loop.updates:
+        length = min(loop.chunk, loop.updates - done)
+        program = _compile(loop.learner, loop.layout, mesh, length, loop.period, loop.expert_rows)
+        before = time.monotonic()
+        population, info = program(population, cfg, place, loop_keys, limit, packed, done)
+        record = {name: np.asarray(values)[:members] for name, values in info.items()}
+        done += length
+        diverged = np.asarray(population.diverged_at)[:members] >= 0
+        history.append({"update": done, **record})
+        if log is not None:
+            rate = length * members / (time.monotonic() - before)
+            log({"update": done, "updates_per_second": rate, "diverged": diverged, **record})
+        advance(length * members, note=f"{diverged.sum()} of {members} diverged" if diverged.any() else "")
+        kept.write(population, done, history, last=done == loop.updates)
     host = jax.tree.map(lambda leaf: np.asarray(leaf)[:members], population)
-    metrics = {name: np.stack([record[name] for record in history]) for name in history[0]} if history else {}
-    return Fitted(host.state, host.diverged_at, metrics, updates, time.monotonic() - started)
+    return host.state, host.diverged_at, history
+
+
+def _group_file(path: Path | None, number: int, groups: int) -> Path | None:
+    return path if path is None or groups == 1 else path.with_stem(f"{path.stem}-{number + 1}-of-{groups}")
+
+
+def _join_histories(histories: Sequence[list[dict[str, Any]]]) -> dict[str, np.ndarray]:
+    if not histories[0]:
+        return {}
+    metrics = {"update": np.array([record["update"] for record in histories[0]])}
+    for name in histories[0][0].keys() - {"update"}:
+        metrics[name] = np.concatenate([np.stack([record[name] for record in part]) for part in histories], axis=1)
+    return metrics
 
 
 def default_chunk() -> int:
@@ -172,14 +212,12 @@ def _compile(learner: Learner, layout: feeding.Layout, mesh: Mesh, length: int, 
         members, infos = jax.lax.scan(update, members, blocks)
         return members, jax.tree.map(lambda x: x.mean(0), infos)
 
-    if jax.default_backend() == "cpu":
+    def take_turns(members, cfg, place, keys, limit, packed, start):
+        turns = (members, cfg, place, keys, limit)
+        return jax.lax.map(lambda turn: member(*turn, packed=packed, start=start), turns)
 
-        def population(members, cfg, place, keys, limit, packed, start):
-            turns = (members, cfg, place, keys, limit)
-            return jax.lax.map(lambda turn: member(*turn, packed, start), turns)
-    else:
-        population = jax.vmap(member, in_axes=(0, 0, 0, 0, 0, None, None))
-
+    together = jax.vmap(member, in_axes=(0, 0, 0, 0, 0, None, None))
+    population = take_turns if jax.default_backend() == "cpu" else together
     spread, whole = PartitionSpec("members"), PartitionSpec()
     in_specs = (spread, spread, spread, spread, spread, whole, whole)
     return jax.jit(
@@ -195,18 +233,3 @@ def _freeze_if_diverged(old: Members, state: Any, info: Info, limit: jax.Array, 
     alive = old.diverged_at < 0
     kept = jax.tree.map(lambda new, before: jnp.where(alive & sound, new, before), state, old.state)
     return Members(kept, jnp.where(alive & ~sound, number.astype(jnp.int32), old.diverged_at))
-
-
-def _whole_periods(chunk: int, period: int) -> int:
-    return max(chunk // period, 1) * period
-
-
-def _devices_for(members: int) -> int:
-    return min(len(jax.local_devices()), members)
-
-
-def _pad_to(members: int, devices: int) -> Callable[[np.ndarray], np.ndarray]:
-    """Repeat the last member until every device holds the same number."""
-    total = -(-members // devices) * devices
-    index = np.minimum(np.arange(total), members - 1)
-    return lambda array: np.asarray(array)[index]

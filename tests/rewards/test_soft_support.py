@@ -46,9 +46,8 @@ def test_data_identical_to_the_expert_is_all_reward():
 
 
 def test_standard_features_are_standardised_observations_beside_scaled_actions():
-    data = Dataset(
-        [[1.0], [3.0]], [[0.0], [4.0]], [[0.0], [0.0]], [False, False], [False, False], action_low=[0.0], action_high=[4.0]
-    )  # fmt: skip
+    never = np.zeros(2, bool)
+    data = Dataset([[1.0], [3.0]], [[0.0], [4.0]], [[0.0], [0.0]], never, never, action_low=[0.0], action_high=[4.0])
     spec = Spec.of(data)
     np.testing.assert_allclose(spec.obs_std, [1.001], rtol=1e-6)  # TD3-BC adds 1e-3
     features = soft_support.standard_features(spec)(data)
@@ -58,7 +57,7 @@ def test_standard_features_are_standardised_observations_beside_scaled_actions()
 def test_bad_features_name_the_row():
     expert = dataset(np.eye(4), np.zeros((4, 1)))
     with pytest.raises(IlbrlError, match="row 2 has a feature"):
-        soft_support.label(expert, expert, lambda d: np.where(raw(d) == raw(d)[2], np.nan, 0.0), quiet=True)
+        soft_support.label(expert, expert, lambda d: np.where(np.arange(4)[:, None] == 2, np.nan, raw(d)), quiet=True)
 
 
 def test_explanation_names_the_nearest_expert_step():

@@ -1,0 +1,123 @@
+"""`ilbrl train AGENT`: train a population of policies from logs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, make_dataclass
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from ilbrl.agents import AGENTS
+from ilbrl.data import load
+from ilbrl.errors import IlbrlError
+from ilbrl.learning import DIVERGENCE_FACTOR, Learned, fit
+
+EXAMPLE = "ilbrl train ilbrl --expert hopper/expert:2 --data hopper/medium:400000 --seeds 6 --out runs/hopper"
+
+
+@dataclass(frozen=True)
+class Run:
+    expert: str
+    """The expert's episodes: a file or a built-in name; `:2` takes the first two episodes."""
+    data: str
+    """All other logs; `:400000` takes the first 400,000 transitions."""
+    out: Path
+    """Folder for the policies, metrics.jsonl and the checkpoint; the same command continues there after a crash."""
+    seeds: int = 1
+    """How many seeds (0, 1, …), trained together as one compiled program."""
+    steps: int = 250_000
+    """Updates of each member."""
+    divergence_factor: float = DIVERGENCE_FACTOR
+    """A member whose mean |Q| exceeds this many times what its rewards allow is frozen and marked."""
+    quiet: bool = False
+    """No progress bar."""
+    json: bool = False
+    """Print one JSON object instead of text."""
+
+
+def main(words: list[str]) -> int:
+    """Run `ilbrl train AGENT …`; the exit code is 1 if every member diverged."""
+    if not words or words[0] not in AGENTS:
+        agents = "\n".join(f"  {name:<17} {_headline(name)}" for name in AGENTS)
+        usage = (
+            f"usage: ilbrl train AGENT …      (ilbrl train AGENT --help lists its options)\n\n{agents}\n\n  {EXAMPLE}"
+        )
+        if words and words[0] not in ("-h", "--help"):
+            raise IlbrlError(f"no agent {words[0]!r}\n\n{usage}")
+        print(f"Train policies from logs alone.\n\n{usage}")
+        return 0 if words else 2
+    agent = words[0]
+    run, config = _parse(agent, words[1:])
+    learned = fit(
+        agent,
+        load(run.expert, count_in="episodes", quiet=run.quiet),
+        load(run.data, quiet=run.quiet),
+        config=config,
+        seeds=run.seeds,
+        updates=run.steps,
+        divergence_factor=run.divergence_factor,
+        out=run.out,
+        quiet=run.quiet,
+    )
+    if learned.labels is not None:
+        learned.labels.save(run.out / "labels.npz")
+    print(json.dumps(_as_json(learned), indent=1) if run.json else _as_text(learned, run))
+    return int(learned.diverged.all())
+
+
+def _parse(agent: str, words: list[str]) -> tuple[Run, Any]:
+    """The run and the hyper-parameters: those of the preset, changed by the options that follow."""
+    presets = AGENTS[agent].PRESETS
+    named = next((after for word, after in zip(words, words[1:]) if word == "--preset"), "default")
+    if named not in presets:
+        raise IlbrlError(f"{agent} has no preset {named!r}: there are {', '.join(presets)}")
+    arguments = make_dataclass(
+        "Arguments",
+        [
+            ("run", Run),
+            ("preset", str, field(default=named)),
+            ("config", AGENTS[agent].Config, field(default=presets[named])),
+        ],
+    )
+    arguments.__doc__ = f"{_headline(agent)}\n\n{EXAMPLE}\n\nPresets: {', '.join(presets)}; other options change them."
+    config = (tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff)
+    parsed: Any = tyro.cli(arguments, args=words, prog=f"ilbrl train {agent}", config=config)
+    return parsed.run, parsed.config
+
+
+def _headline(agent: str) -> str:
+    return (AGENTS[agent].__doc__ or "").split("\n", 1)[0]
+
+
+def _as_json(learned: Learned) -> dict[str, Any]:
+    return {
+        "agent": learned.agent,
+        "config": asdict(learned.configs[0]),
+        "updates": learned.fitted.updates,
+        "seconds": learned.fitted.seconds,
+        "members": [
+            {
+                "seed": seed,
+                "policy": str(path),
+                "diverged_at": int(learned.fitted.diverged_at[p]),
+                **{name: float(values[-1, p]) for name, values in learned.fitted.metrics.items() if name != "update"},
+            }
+            for p, (seed, path) in enumerate(zip(learned.seeds, learned.files))
+        ],
+    }
+
+
+def _as_text(learned: Learned, run: Run) -> str:
+    rate = learned.fitted.updates * len(learned.policies) / learned.fitted.seconds
+    lines = [
+        f"{learned.agent}: {len(learned.policies)} policies × {learned.fitted.updates:,} updates"
+        f" in {learned.fitted.seconds:,.0f} s ({rate:,.0f} updates/s, compilation included)"
+    ]
+    for member in _as_json(learned)["members"]:
+        fate = f"diverged at update {member['diverged_at']:,}" if member["diverged_at"] >= 0 else "fine"
+        losses = " · ".join(f"{name} {value:.4g}" for name, value in member.items() if isinstance(value, float))
+        lines.append(f"  {member['policy']}  {fate}  {losses}")
+    lines.append(f"next: ilbrl rollout --policy {learned.files[0]} --env … (or load it with ilbrl.Policy.load)")
+    return "\n".join(lines)
