@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ilbrl.errors import IlbrlError
-from ilbrl.tabular import lemmas
+from ilbrl.tabular import lemmas, phased
 from ilbrl.tabular.exact import discounted_values, mixing_time, p_min
 from ilbrl.tabular.logs import Log, rollout
 from ilbrl.tabular.mdp import FiniteMDP, policy_chain, uniform_policy
@@ -35,10 +35,13 @@ def test_two_phases_by_hand():
     np.testing.assert_allclose(found.action_values, [[0.5 * 1.0], [1 + 0.5 * 0.5]])
 
 
+@pytest.mark.parametrize("many_successors", [1, 100], ids=["draws", "counts"])
 @pytest.mark.parametrize(
     "mdp", [garnet(8, 2, np.random.default_rng(0), b, s) for b, s in ((2, False), (8, False), (3, True))]
 )
-def test_generative_counts_have_the_mean_and_variance_of_m_draws(mdp):
+def test_generative_means_have_the_mean_and_variance_of_m_draws(mdp, many_successors, monkeypatch):
+    monkeypatch.setattr(phased, "MANY_SUCCESSORS", many_successors)
+    monkeypatch.setattr(phased, "DRAWS_PER_COUNT", 100)
     values, m = np.random.default_rng(1).random(8), 7
     bootstrap = generative_model(mdp, m, np.random.default_rng(2))
     draws = np.stack([bootstrap(0, values) for _ in range(4_000)])
@@ -48,7 +51,26 @@ def test_generative_counts_have_the_mean_and_variance_of_m_draws(mdp):
     np.testing.assert_allclose(draws.var(axis=0), variance, rtol=0.15)
 
 
-def test_large_tables_are_drawn_in_blocks_and_reproducibly(monkeypatch):
+@pytest.mark.parametrize("stored_sparse", [False, True])
+def test_with_many_successors_single_draws_replace_the_counts(stored_sparse, monkeypatch):
+    monkeypatch.setattr(phased, "_multinomial", lambda *_: pytest.fail("drew counts"))
+    mdp, values = garnet(300, 2, np.random.default_rng(0), 280, stored_sparse), np.random.default_rng(1).random(300)
+    first, second = (generative_model(mdp, 800, np.random.default_rng(3))(0, values) for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+    mean = mdp.expected_next(values)
+    error = (first - mean) / np.sqrt((mdp.expected_next(values**2) - mean**2) / 800)
+    assert np.abs(error).max() < 4.5  # standard errors, the largest of 600
+    assert error.std() == pytest.approx(1, abs=0.1)
+
+
+def test_many_samples_of_many_successors_are_counted(monkeypatch):
+    monkeypatch.setattr(phased, "draw", lambda *_: pytest.fail("drew single samples"))
+    mdp, values = garnet(300, 1, np.random.default_rng(0), 300), np.random.default_rng(1).random(300)
+    found = generative_model(mdp, 100_000, np.random.default_rng(3))(0, values)
+    np.testing.assert_allclose(found, mdp.expected_next(values), atol=0.005)
+
+
+def test_large_tables_of_counts_are_drawn_in_blocks_and_reproducibly(monkeypatch):
     monkeypatch.setattr("ilbrl.tabular.phased.BLOCK", 50)
     mdp, values = garnet(20, 4, np.random.default_rng(0), 20), np.arange(20.0)
     first, second = (generative_model(mdp, 10, np.random.default_rng(3))(0, values) for _ in range(2))

@@ -6,7 +6,7 @@ The exact twin of the rest of the package, in which every claim can be computed 
     exact         stationary distributions, values, mixing times, spectra, total variation
     planning      optimal policies, discounted and average
     logs          rolled-out transitions; from and to `ilbrl.Dataset`
-    phased        phased Q-learning and its three sources of samples
+    phased        phased Q-learning and its three sources of samples; `alias`: fast draws from wide distributions
     imitation     Algorithm 1 (ILBRL) and behavioural cloning; `dice`: SMODICE
     lemmas        Lemmas 1–7, one function each
     bounds        Theorem 1: ε, δ → γ, ℓ, m, N, |D_E|, |D_X|, and back

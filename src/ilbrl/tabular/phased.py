@@ -3,19 +3,21 @@
     Q_{i+1}(s, a) = r(s, a) + γ (1/m) Σ_k V_i(s′_k),    V_i(s) = max_a Q_i(s, a),    Q_0 = 0,
 
 with m fresh samples s′_k ~ P(· | s, a) of every pair in each of ℓ phases. A source of samples is a function
-`bootstrap(phase, values)` → [S, A] empirical mean next values; nothing here loops over states, actions or samples.
+`bootstrap(phase, values)` → [S, A] empirical mean next values; no phase loops over single states, actions or samples.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from ilbrl.errors import IlbrlError
+from ilbrl.tabular.alias import MAX_OUTCOMES, alias_table, draw
 from ilbrl.tabular.exact import mixing_time, p_min
 from ilbrl.tabular.logs import Log, concatenate_logs, rollout
 from ilbrl.tabular.mdp import FiniteMDP, policy_chain
@@ -23,7 +25,10 @@ from ilbrl.tabular.planning import check_discount
 
 Bootstrap = Callable[[int, np.ndarray], np.ndarray]
 Unseen = Literal["pessimistic", "optimistic"]
-BLOCK = 1_000_000  # table entries one thread draws at a time
+BLOCK = 1_000_000  # counts one thread draws at a time
+CHUNK = 16_384  # single draws at a time: what they pass through stays in the processor's cache
+MANY_SUCCESSORS = 256  # with fewer, an alias table is not worth building
+DRAWS_PER_COUNT = 3  # a multinomial count takes at least as long as so many single draws
 
 
 class Phased(NamedTuple):
@@ -55,13 +60,21 @@ def phased_q_learning(
 def generative_model(mdp: FiniteMDP, samples: int, rng: np.random.Generator) -> Bootstrap:
     """True parallel sampling: m = `samples` draws of every pair in every phase.
 
-    What the update needs of m draws is how often each successor came up, so that count is drawn directly: one
-    multinomial per pair, over its possible successors only.
+    What the update needs of m draws is how often each successor came up, so with few successors that count is drawn
+    directly: one multinomial per pair, over its possible successors only. With many, most counts would be 0 or 1 and
+    the draws themselves are cheaper, from an alias table.
     """
     if samples < 1:
         raise IlbrlError(f"phased Q-learning needs at least one sample per pair, got {samples}")
     successors, odds = _successors(mdp)
+    if max(MANY_SUCCESSORS, samples / DRAWS_PER_COUNT) <= odds.shape[1] <= MAX_OUTCOMES:
+        return _from_draws(mdp, successors, samples, rng)
+    return _from_counts(mdp, successors, odds, samples, rng)
 
+
+def _from_counts(
+    mdp: FiniteMDP, successors: np.ndarray | None, odds: np.ndarray, samples: int, rng: np.random.Generator
+) -> Bootstrap:
     def bootstrap(phase: int, values: np.ndarray) -> np.ndarray:
         counts = _multinomial(samples, odds, rng)
         means = counts @ values if successors is None else np.einsum("pk,pk->p", counts, values[successors])
@@ -70,17 +83,40 @@ def generative_model(mdp: FiniteMDP, samples: int, rng: np.random.Generator) -> 
     return bootstrap
 
 
+def _from_draws(mdp: FiniteMDP, successors: np.ndarray | None, samples: int, rng: np.random.Generator) -> Bootstrap:
+    table, step = _alias_table(mdp), max(1, CHUNK // samples)
+
+    def bootstrap(phase: int, values: np.ndarray) -> np.ndarray:
+        means = np.empty(len(table))
+        for start in range(0, len(table), step):
+            rows = slice(start, start + step)
+            drawn = draw(table[rows], samples, rng)
+            if successors is None:
+                means[rows] = values[drawn].mean(axis=1)
+            else:
+                means[rows] = np.take_along_axis(values[successors[rows]], drawn, axis=1).mean(axis=1)
+        return means.reshape(mdp.rewards.shape)
+
+    return bootstrap
+
+
+@lru_cache(maxsize=1)  # building costs some phases' time, but a table is as large as its MDP: only the latest is kept
+def _alias_table(mdp: FiniteMDP) -> np.ndarray:
+    return alias_table(_successors(mdp)[1])
+
+
 def _successors(mdp: FiniteMDP) -> tuple[np.ndarray | None, np.ndarray]:
     """[S·A, k] possible successors (None: all states, in order) and their probabilities, rows padded to one width.
 
     Padding repeats the last successor with probability 0: whatever rounding leaves over still lands on a possible one.
     """
+    dense = isinstance(mdp.transitions, np.ndarray)
+    if dense and 2 * np.count_nonzero(mdp.transitions, axis=1).max() > mdp.num_states:
+        return None, mdp.transitions / mdp.transitions.sum(axis=1, keepdims=True)
     table = sparse.csr_array(mdp.transitions)
     table.eliminate_zeros()
     degree = np.diff(table.indptr)
     width = int(degree.max())
-    if isinstance(mdp.transitions, np.ndarray) and 2 * width > mdp.num_states:
-        return None, mdp.transitions / mdp.transitions.sum(axis=1, keepdims=True)
     offset = np.arange(width)
     position = table.indptr[:-1, None] + np.minimum(offset, degree[:, None] - 1)
     odds = np.where(offset < degree[:, None], table.data[position], 0.0)
