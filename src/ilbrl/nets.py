@@ -87,6 +87,38 @@ def actor(layers: Layers, observations: jax.Array, dtype: str = "float32") -> ja
     return jnp.tanh(mlp(layers, observations, dtype=dtype))
 
 
+def tanh_gaussian(
+    layers: Layers,
+    observations: jax.Array,
+    mean_bound: float,
+    log_std_bounds: tuple[float, float],
+    dtype: str = "float32",
+) -> tuple[jax.Array, jax.Array]:
+    """[B, act_dim] μ and log σ of a policy a = tanh(u), u ~ N(μ, σ²), each clipped to its bounds."""
+    mean, log_std = jnp.split(mlp(layers, observations, dtype=dtype), 2, axis=-1)
+    return jnp.clip(mean, -mean_bound, mean_bound), jnp.clip(log_std, *log_std_bounds)
+
+
+def tanh_gaussian_log_prob(mean: jax.Array, log_std: jax.Array, actions: jax.Array) -> jax.Array:
+    """[B] Σ_d log N(u_d; μ_d, σ_d) − log(1 − tanh² u_d) of actions in [−1, 1], u = artanh(a).
+
+    ±1 counts as ±(1 − 10⁻⁶).
+    """
+    return _squashed_log_prob(mean, log_std, jnp.arctanh(jnp.clip(actions, -1 + 1e-6, 1 - 1e-6)))
+
+
+def tanh_gaussian_sample(key: jax.Array, mean: jax.Array, log_std: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """[B, act_dim] actions tanh(μ + σ ε) and their [B] log-densities, differentiable in μ and σ."""
+    before = mean + jnp.exp(log_std) * jax.random.normal(key, mean.shape)
+    return jnp.tanh(before), _squashed_log_prob(mean, log_std, before)
+
+
+def _squashed_log_prob(mean: jax.Array, log_std: jax.Array, before: jax.Array) -> jax.Array:
+    normal = -0.5 * jnp.square((before - mean) * jnp.exp(-log_std)) - log_std - 0.5 * jnp.log(2 * jnp.pi)
+    squash = 2 * (jnp.log(2.0) - before - jax.nn.softplus(-2 * before))  # log(1 − tanh² u), without cancellation
+    return (normal - squash).sum(-1)
+
+
 class Optimised(NamedTuple):
     """Parameters with their Adam state."""
 

@@ -43,6 +43,7 @@ class Policy:
     obs_std: np.ndarray | None = None
     activation: Literal["relu", "tanh"] = "relu"
     log_std_bounds: tuple[float, float] = (-5.0, 2.0)
+    mean_bound: float | None = None  # |μ| of a tanh-Gaussian is clipped to it, before tanh
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -99,6 +100,7 @@ class Policy:
             "head": self.head,
             "activation": self.activation,
             "log_std_bounds": list(self.log_std_bounds),
+            "mean_bound": self.mean_bound,
             "metadata": dict(self.metadata),
         }
         arrays = {name: np.ascontiguousarray(array, np.float32) for name, array in tensors.items()}
@@ -130,6 +132,7 @@ class Policy:
             obs_std=arrays.get("obs_std"),
             activation=header["activation"],
             log_std_bounds=tuple(header["log_std_bounds"]),
+            mean_bound=header.get("mean_bound"),
             metadata=header["metadata"],
         )
 
@@ -147,6 +150,8 @@ class Policy:
         if self.head == "deterministic":
             return x, None
         mean, log_std = x[..., : self.act_dim], x[..., self.act_dim :]
+        if self.mean_bound is not None:
+            mean = np.clip(mean, -self.mean_bound, self.mean_bound)
         return mean, np.clip(log_std, *self.log_std_bounds)
 
     def _action_affine(self) -> tuple[np.ndarray, np.ndarray]:

@@ -6,10 +6,13 @@ has a skeleton.
 
 from types import ModuleType
 
-from ilbrl.agents import ilbrl, ilbrl_unweighted, td3bc
+from ilbrl.agents import bc, ilbrl, ilbrl_unweighted, oril, smodice, td3bc
 
 AGENTS: dict[str, ModuleType] = {
     "ilbrl": ilbrl,
     "ilbrl-unweighted": ilbrl_unweighted,
+    "bc": bc,
+    "smodice": smodice,
+    "oril": oril,
     "td3bc": td3bc,
 }

@@ -33,7 +33,11 @@ PRESETS = {
 
 
 def prepare(
-    expert: Dataset, exploratory: Dataset, configs: Sequence[Config] = (), seeds: Sequence[int] = (), quiet: bool = False
+    expert: Dataset,
+    exploratory: Dataset,
+    configs: Sequence[Config] = (),
+    seeds: Sequence[int] = (),
+    quiet: bool = False,
 ) -> Prepared:
     """Label D_U once for all members; the intrinsic reward is both reward and weight."""
     del configs, seeds

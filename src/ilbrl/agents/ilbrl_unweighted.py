@@ -17,7 +17,11 @@ __all__ = ["PRESETS", "Config", "State", "actor_layers", "init", "period", "prep
 
 
 def prepare(
-    expert: Dataset, exploratory: Dataset, configs: Sequence[Config] = (), seeds: Sequence[int] = (), quiet: bool = False
+    expert: Dataset,
+    exploratory: Dataset,
+    configs: Sequence[Config] = (),
+    seeds: Sequence[int] = (),
+    quiet: bool = False,
 ) -> Prepared:
     prepared = ilbrl.prepare(expert, exploratory, configs, seeds, quiet)
     weights = np.ones(prepared.feed.num_rows, np.float32)

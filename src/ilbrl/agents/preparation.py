@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from ilbrl import feed as feeding
+from ilbrl.data import Dataset, concatenate
 from ilbrl.feed import Feed, Spec
+from ilbrl.rewards import discriminator
 from ilbrl.rewards.labels import Labels, Logits
 
 
@@ -27,3 +30,25 @@ class Prepared:
         if self.largest_reward is None:
             return np.full(len(configs), np.inf)
         return self.largest_reward / (1 - np.array([c.gamma for c in configs]))
+
+
+def judge(
+    expert: Dataset, exploratory: Dataset, configs: Sequence[Any], seeds: Sequence[int], quiet: bool
+) -> tuple[Spec, Feed, Logits]:
+    """D_U, in which each member finds the logits of its own discriminator as rewards."""
+    union = concatenate([expert.as_expert(), exploratory])
+    spec = Spec.of(union)
+    settings = [
+        discriminator.Config(
+            lr=c.discriminator_lr,
+            gradient_penalty=c.gradient_penalty,
+            positive_share=c.positive_share,
+            loss=c.discriminator_loss,
+            state_only=c.state_only,
+            passes=c.discriminator_passes,
+            hidden=c.hidden,
+        )
+        for c in configs
+    ]
+    labels = discriminator.label(expert, exploratory, settings, seeds, quiet)
+    return spec, Feed(feeding.transitions(union, spec), own={"rewards": labels.logit}, own_of=labels.set_of), labels

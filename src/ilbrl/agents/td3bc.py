@@ -136,7 +136,11 @@ def actor_layers(state: State) -> nets.Layers:
 
 
 def prepare(
-    expert: Dataset, exploratory: Dataset, configs: Sequence[Config] = (), seeds: Sequence[int] = (), quiet: bool = False
+    expert: Dataset,
+    exploratory: Dataset,
+    configs: Sequence[Config] = (),
+    seeds: Sequence[int] = (),
+    quiet: bool = False,
 ) -> Prepared:
     """The oracle: the true reward of the logs, and every row cloned alike; the same for all members."""
     del configs, seeds, quiet
