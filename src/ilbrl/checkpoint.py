@@ -32,7 +32,7 @@ class Checkpoint:
         if self.path is None or not (last or time.monotonic() - self.saved > self.save_every):
             return
         arrays = {f"state/{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(state))}
-        for name in history[0]:
+        for name in history[0] if history else ():
             arrays[f"history/{name}"] = np.stack([np.asarray(record[name]) for record in history])
         with written_whole(self.path) as partial:
             partial.write_bytes(safetensors.numpy.save(arrays, {"done": str(done), "identity": self.identity}))
@@ -54,5 +54,5 @@ class Checkpoint:
             )
         leaves = [arrays[f"state/{i}"] for i in range(len(jax.tree.leaves(fresh)))]
         columns = {name.removeprefix("history/"): a for name, a in arrays.items() if name.startswith("history/")}
-        history = [{name: column[i] for name, column in columns.items()} for i in range(len(columns["update"]))]
+        history = [{name: column[i] for name, column in columns.items()} for i in range(len(columns.get("update", ())))]
         return jax.tree.unflatten(jax.tree.structure(fresh), leaves), int(header["done"]), history

@@ -129,7 +129,7 @@ class Packed(NamedTuple):
     rows: jax.Array  # [N, width]
     own: jax.Array  # [G, N, k]; [1, N, 0] when nothing is own
     subsets: jax.Array  # [C, M] int32 row numbers, padded; [1, 0]: all rows
-    subset_sizes: jax.Array  # [C]
+    subset_sizes: jax.Array  # [C] uint32
     initial_observations: jax.Array  # [M, obs_dim]; [0, 0] when not fed
 
 
@@ -153,7 +153,7 @@ def pack(feed: Feed) -> tuple[Layout, Packed]:
         rows=jnp.asarray(rows),
         own=jnp.asarray(own_rows),
         subsets=jnp.asarray(padded),
-        subset_sizes=jnp.asarray(sizes, jnp.int32),
+        subset_sizes=jnp.asarray(sizes, jnp.uint32),
         initial_observations=jnp.asarray(initial, jnp.float32),
     )
 
@@ -166,15 +166,17 @@ def places(feed: Feed, members: int) -> Place:
 
 
 def draw(key: jax.Array, batch_size: int, packed: Packed, place: Place, expert_rows: int | None) -> jax.Array:
-    """[3, B] int32: row numbers of a batch, of its expert draw, and of its initial observations."""
-    keys = jax.random.split(key, 3)
-    rows = jax.random.randint(keys[0], (batch_size,), 0, packed.subset_sizes[place.subset])
+    """[3, B] row numbers, with replacement: of a batch, of its expert draw, and of its initial observations.
+
+    A number is 32 random bits modulo the number of rows N, uniform up to a bias of N / 2³².
+    """
+    bits = jax.random.bits(key, (3, batch_size), jnp.uint32)
+    rows = bits[0] % packed.subset_sizes[place.subset]
     if packed.subsets.shape[1]:
-        rows = packed.subsets[place.subset, rows]
-    expert = jax.random.randint(keys[1], (batch_size,), 0, expert_rows) if expert_rows else jnp.zeros_like(rows)
-    start = len(packed.initial_observations)
-    initial = jax.random.randint(keys[2], (batch_size,), 0, start) if start else jnp.zeros_like(rows)
-    return jnp.stack([rows, expert, initial])
+        rows = packed.subsets[place.subset, rows].astype(jnp.uint32)
+    expert = bits[1] % jnp.uint32(expert_rows or 1)
+    initial = bits[2] % jnp.uint32(len(packed.initial_observations) or 1)
+    return jnp.stack([rows, expert, initial]).astype(jnp.int32)
 
 
 def gather(layout: Layout, packed: Packed, place: Place, drawn: jax.Array, expert_rows: int | None) -> Batch:

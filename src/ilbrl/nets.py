@@ -7,6 +7,7 @@ accumulation (`dtype`), the parameters and the optimiser never do.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -26,19 +27,21 @@ def init_mlp(key: jax.Array, sizes: Sequence[int], layer_norm: bool = False) -> 
     With `layer_norm` each hidden layer carries a scale and a shift, applied before its non-linearity.
     """
 
-    def layer(key: jax.Array, fan_in: int, fan_out: int, hidden: bool) -> dict[str, jax.Array]:
+    shapes = list(itertools.pairwise(sizes))
+    ends = list(itertools.accumulate((fan_in + 1) * fan_out for fan_in, fan_out in shapes))
+    noise = jax.random.uniform(key, (ends[-1],), minval=-1.0, maxval=1.0)  # one draw: each costs time to compile
+    layers = []
+    for i, ((fan_in, fan_out), end) in enumerate(zip(shapes, ends)):
+        weights = end - fan_out - fan_in * fan_out
         bound = fan_in**-0.5
-        weight_key, bias_key = jax.random.split(key)
-        params = {
-            "w": jax.random.uniform(weight_key, (fan_in, fan_out), minval=-bound, maxval=bound),
-            "b": jax.random.uniform(bias_key, (fan_out,), minval=-bound, maxval=bound),
+        layer = {
+            "w": bound * noise[weights : end - fan_out].reshape(fan_in, fan_out),
+            "b": bound * noise[end - fan_out : end],
         }
-        if layer_norm and hidden:
-            params |= {"scale": jnp.ones(fan_out), "shift": jnp.zeros(fan_out)}
-        return params
-
-    keys = jax.random.split(key, len(sizes) - 1)
-    return tuple(layer(keys[i], sizes[i], sizes[i + 1], i < len(sizes) - 2) for i in range(len(sizes) - 1))
+        if layer_norm and i < len(shapes) - 1:
+            layer |= {"scale": jnp.ones(fan_out), "shift": jnp.zeros(fan_out)}
+        layers.append(layer)
+    return tuple(layers)
 
 
 def mlp(layers: Layers, x: jax.Array, activation=jax.nn.relu, dtype: str = "float32") -> jax.Array:

@@ -46,6 +46,13 @@ class Policy:
     mean_bound: float | None = None  # |μ| of a tanh-Gaussian is clipped to it, before tanh
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        single = tuple((np.asarray(w, np.float32), np.asarray(b, np.float32)) for w, b in self.layers)
+        object.__setattr__(self, "layers", single)
+        for name in ("action_low", "action_high", "obs_mean", "obs_std"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, np.asarray(getattr(self, name), np.float32))
+
     @property
     def obs_dim(self) -> int:
         return self.layers[0][0].shape[0]

@@ -96,7 +96,8 @@ def _print(labels: Labels, expert: Dataset, data: Dataset, out: Path | None) -> 
     print(f"expert   {expert.source}: {labels.expert_rows:,} rows, reward 1 by construction")
     print(f"data     {data.source}: {len(others):,} rows, d_max {labels.d_max:.4g}")
     low, middle, high = np.quantile(others, [0.05, 0.5, 0.95])
-    print(f"rewards  0 {sparkline(_histogram(others))} 1   5 % {low:.3f} · median {middle:.3f} · 95 % {high:.3f}")
+    print(f"rewards  {others.min():.2f} {sparkline(others)} {others.max():.2f}")
+    print(f"         5 % below {low:.3f} · median {middle:.3f} · 5 % above {high:.3f}")
     if out is not None:
         print(f"written  {out}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import asdict, dataclass, field, make_dataclass
 from pathlib import Path
@@ -70,7 +71,7 @@ def main(words: list[str]) -> int:
 def _parse(agent: str, words: list[str]) -> tuple[Run, Any]:
     """The run and the hyper-parameters: those of the preset, changed by the options that follow."""
     presets = AGENTS[agent].PRESETS
-    named = next((after for word, after in zip(words, words[1:]) if word == "--preset"), "default")
+    named = next((after for word, after in itertools.pairwise(words) if word == "--preset"), "default")
     if named not in presets:
         raise IlbrlError(f"{agent} has no preset {named!r}: there are {', '.join(presets)}")
     arguments = make_dataclass(

@@ -1,0 +1,43 @@
+import json
+
+import numpy as np
+import pytest
+
+from ilbrl.cli import main
+from ilbrl.data import Dataset, save
+
+
+@pytest.fixture
+def files(tmp_path):
+    rng = np.random.default_rng(0)
+    for name, rows in (("expert", 40), ("data", 200)):
+        ends = np.arange(1, rows + 1) % 20 == 0
+        observations = rng.standard_normal((rows, 3))
+        save(
+            Dataset(observations, rng.uniform(-1, 1, (rows, 2)), observations, np.zeros(rows, bool), ends),
+            tmp_path / f"{name}.npz",
+        )
+    return tmp_path
+
+
+def test_labels_are_written_expert_rows_first(files, capsys):
+    words = ["label", "--expert", f"{files}/expert.npz", "--data", f"{files}/data.npz", "--out", f"{files}/labels.npz"]
+    assert main([*words, "--plot", f"{files}/rewards.png"]) == 0
+    assert "d_max" in capsys.readouterr().out
+    labels = np.load(files / "labels.npz", allow_pickle=False)
+    assert labels["reward"].shape == labels["distance"].shape == labels["nearest"].shape == (240,)
+    assert (labels["reward"][:40] == 1.0).all()
+    assert labels["d_max"] == labels["distance"].max() > 0
+    assert (files / "rewards.png").stat().st_size > 1000
+
+
+def test_explain_says_which_step_and_how_far(files, capsys):
+    words = ["label", "--expert", f"{files}/expert.npz:2", "--data", f"{files}/data.npz", "--explain", "65"]
+    assert main([*words, "--json"]) == 0
+    why = json.loads(capsys.readouterr().out)["explanation"]
+    assert (why["episode"], why["step"]) == (1, 5)  # row 25 of the data
+    np.testing.assert_allclose(np.linalg.norm(why["per_feature"]), why["distance"], rtol=1e-6)
+    assert main(words) == 0
+    assert "nearest expert step: episode" in capsys.readouterr().out
+    assert main([*words[:-1], "240"]) == 2
+    assert "no row 240" in capsys.readouterr().err

@@ -1,0 +1,46 @@
+import json
+
+import numpy as np
+import pytest
+
+from ilbrl import Policy
+from ilbrl.cli import main
+from ilbrl.data import Dataset, save
+
+
+@pytest.fixture
+def words(tmp_path):
+    rng = np.random.default_rng(0)
+    for name, rows in (("expert", 40), ("data", 200)):
+        ends = np.arange(1, rows + 1) % 20 == 0
+        observations, actions = rng.standard_normal((rows, 3)), rng.uniform(-1, 1, (rows, 2))
+        save(Dataset(observations, actions, observations, np.zeros(rows, bool), ends), tmp_path / f"{name}.npz")
+    sizes = ["--steps", "20", "--hidden", "8", "8", "--batch-size", "16"]
+    return ["train", "ilbrl", "--expert", f"{tmp_path}/expert.npz", "--data", f"{tmp_path}/data.npz", *sizes]
+
+
+def test_trains_saves_and_reports(words, tmp_path, capsys):
+    out = tmp_path / "run"
+    assert main([*words, "--out", str(out), "--seeds", "2", "--preset", "paper", "--gamma", "0.9", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["config"]["lam"] == 3.780707811143581
+    assert result["config"]["gamma"] == 0.9
+    assert [member["diverged_at"] for member in result["members"]] == [-1, -1]
+    assert Policy.load(result["members"][1]["policy"]).metadata["seed"] == 1
+    assert (out / "labels.npz").exists()
+    assert json.loads((out / "metrics.jsonl").read_text().splitlines()[-1])["update"] == 20
+
+
+def test_all_diverged_is_bad_news(words, tmp_path, capsys):
+    assert main([*words, "--out", str(tmp_path / "run"), "--critic-lr", "1e30"]) == 1
+    assert "diverged at update" in capsys.readouterr().out
+
+
+def test_usage(capsys):
+    assert main(["train"]) == 2
+    assert main(["train", "--help"]) == 0
+    assert "ilbrl-unweighted" in capsys.readouterr().out
+    assert main(["train", "gail"]) == 2
+    assert "no agent 'gail'" in capsys.readouterr().err
+    assert main(["train", "ilbrl", "--preset", "best"]) == 2
+    assert "no preset 'best': there are default, paper" in capsys.readouterr().err
