@@ -42,17 +42,23 @@ def test_on_linear_data_it_is_least_squares():
     np.testing.assert_allclose(policy.act(observations), design @ solution, atol=0.01)
 
 
+STOPPING = bc.Config(lr=0.02, smoothing=1.0, hidden=(8,))
+
+
+@jax.jit
+def update(state, batch):
+    return bc.step(STOPPING, state, batch, jax.random.key(0), 0)[0]
+
+
 @pytest.mark.parametrize(("held_out_action", "best"), [(-1.0, 0), (1.0, -1), (0.5, None)])
 def test_early_stopping_keeps_the_actor_of_the_lowest_held_out_loss(held_out_action, best):
     """Towards 1 the loss of a held-out −1 only rises, that of 1 only falls, that of 0.5 has its minimum on the way."""
-    cfg = bc.Config(lr=0.02, smoothing=1.0, hidden=(8,))
     rows = Batch(jnp.ones((4, 2)), jnp.ones((4, 1)), jnp.ones((4, 2)), jnp.ones(4))
     batch = rows._replace(expert=rows._replace(actions=jnp.full((4, 1), held_out_action)))
-    state = bc.init(cfg, Spec(np.zeros(2), np.ones(2), -np.ones(1), np.ones(1)), jax.random.key(0))
-    update = jax.jit(lambda s: bc.step(cfg, s, batch, jax.random.key(0), 0)[0])
+    state = bc.init(STOPPING, Spec(np.zeros(2), np.ones(2), -np.ones(1), np.ones(1)), jax.random.key(0))
     losses, actors = [], []
     for _ in range(60):
-        state = update(state)
+        state = update(state, batch)
         actors.append(state.actor.params)
         losses.append(float(jnp.square(nets.actor(state.actor.params, rows.observations) - held_out_action).mean()))
     lowest = int(np.argmin(losses))

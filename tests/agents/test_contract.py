@@ -31,7 +31,7 @@ def logs(rows: int, noise: float, seed: int, rewards: bool = True) -> Dataset:
 
 def configs(name: str) -> list:
     """A usual member, one with other hyper-parameters, and one that cannot but diverge."""
-    small = {"hidden": (8, 8), "batch_size": 16}
+    small = {"hidden": (8,), "batch_size": 16}
     usual = AGENTS[name].PRESETS["default"]
     if hasattr(usual, "discriminator_passes"):
         small["discriminator_passes"] = 2

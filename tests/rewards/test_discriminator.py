@@ -1,5 +1,7 @@
 """The discriminator against densities that are known: x ~ N(±m, 1), so that log p_E(x) / p_X(x) = 2 m x."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -27,13 +29,14 @@ X = np.column_stack([UNION.observations, UNION.actions])
 INNER = np.abs(X).max(1) < 1.5  # where there are many rows of both kinds
 LOG_RATIO = X @ (2 * MEAN)  # log p_E / p_X
 SHARE = len(EXPERT) / len(UNION)
+SMALL = Config(lr=3e-3, gradient_penalty=0.0, passes=100, batch_size=250, hidden=(16,))  # 800 updates: whole chunks
 
 
 @pytest.fixture(scope="module")
 def population() -> Logits:
     """Penalty off, penalty on, the first again, and one whose learning rate makes it diverge."""
-    off, on = (Config(lr=3e-3, gradient_penalty=c, passes=100, hidden=(16,)) for c in (0.0, 10.0))
-    broken = Config(lr=float("inf"), gradient_penalty=0.0, passes=100, hidden=(16,))
+    off, on = (replace(SMALL, gradient_penalty=c) for c in (0.0, 10.0))
+    broken = replace(SMALL, lr=float("inf"))
     return label(EXPERT, OTHERS, [off, on, off, broken], [0, 0, 0, 0], quiet=True)
 
 
@@ -71,10 +74,7 @@ def test_labels_on_disk(population, tmp_path):
 
 def test_the_positive_unlabelled_logit_leaves_the_experts_kind_out_of_the_unlabelled():
     """All rows are a share η expert's: what remains is p_X, and the logit is log η p_E / ((1 − η) p_X)."""
-    cfg = Config(
-        lr=3e-3, gradient_penalty=0.0, loss="positive_unlabelled", positive_share=SHARE, passes=100, hidden=(16,),
-        state_only=True,
-    )  # fmt: skip
+    cfg = replace(SMALL, loss="positive_unlabelled", positive_share=SHARE, state_only=True)
     found = label(EXPERT, OTHERS, [cfg], [0], quiet=True).logit[0]
     truth = 2 * MEAN[0] * X[:, 0] + np.log(SHARE / (1 - SHARE))
     assert np.abs(found - truth)[INNER].mean() < 0.15
