@@ -15,6 +15,7 @@ from ilbrl.data.doctor import examine
 from ilbrl.data.summary import sparkline
 from ilbrl.envs import NOT_D4RL, rollout
 from ilbrl.learning import fit
+from ilbrl.rewards import Labels
 
 TASK, EXPERT_EPISODES, TRANSITIONS = "ant", 2, 100_000
 
@@ -44,7 +45,7 @@ def main(words: list[str]) -> int:
     print("2  ILBRL: reward every step by its closeness to the expert's, then one call to offline RL")
     small = replace(AGENTS["ilbrl"].PRESETS["default"], hidden=(64, 64), actor_lr=5e-4, critic_lr=5e-4)
     learned = fit("ilbrl", expert, data, config=small, seeds=args.seeds, updates=args.updates, out=args.out)
-    assert learned.labels is not None
+    assert isinstance(learned.labels, Labels)
     rewards = learned.labels.reward[len(expert) :]
     print(
         f"   rewards of the logs  {rewards.min():.2f} {sparkline(rewards)} {rewards.max():.2f}   (the expert's are 1)"

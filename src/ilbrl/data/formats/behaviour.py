@@ -18,7 +18,6 @@ from ilbrl.errors import IlbrlError
 from ilbrl.policy import Policy
 
 RLKIT_LOG_STD_BOUNDS = (-20.0, 2.0)
-_OPTIONAL = ("obs_mean", "obs_std")
 
 
 def policy_from_fields(arrays: Mapping[str, np.ndarray], texts: Mapping[str, str]) -> Policy:
@@ -44,9 +43,11 @@ def policy_from_fields(arrays: Mapping[str, np.ndarray], texts: Mapping[str, str
         action_high=np.asarray(arrays.get("action_high", np.full(act_dim, 1)), np.float32),
         head=head,
         activation=activation,
+        obs_mean=arrays.get("obs_mean"),
+        obs_std=arrays.get("obs_std"),
         log_std_bounds=_pair(arrays.get("log_std_bounds", np.array(RLKIT_LOG_STD_BOUNDS))),
+        mean_bound=float(arrays["mean_bound"]) if "mean_bound" in arrays else None,
         metadata=json.loads(texts.get("metadata", "{}")),
-        **{name: np.asarray(arrays[name], np.float32) for name in _OPTIONAL if name in arrays},
     )
 
 
@@ -62,6 +63,8 @@ def policy_to_fields(policy: Policy) -> tuple[dict[str, np.ndarray], dict[str, s
         arrays["last_fc_log_std/weight"], arrays["last_fc_log_std/bias"] = weight[:, k:].T, bias[k:]
     arrays |= {"action_low": policy.action_low, "action_high": policy.action_high}
     arrays["log_std_bounds"] = np.array(policy.log_std_bounds)
+    if policy.mean_bound is not None:
+        arrays["mean_bound"] = np.array(policy.mean_bound)
     if policy.obs_mean is not None and policy.obs_std is not None:
         arrays |= {"obs_mean": policy.obs_mean, "obs_std": policy.obs_std}
     texts = {"nonlinearity": policy.activation, "output_distribution": policy.head}
