@@ -97,6 +97,11 @@ def test_a_diverged_member_is_frozen_and_the_others_go_on(whole):
         assert_identical(leaves(early, 0), leaves(fitted, 1))
 
 
+def test_a_last_update_that_breaks_the_parameters_is_noticed():
+    fitted = fit([replace(CFG, critic_lr=float("inf"))], [0], 2)
+    assert fitted.diverged_at.tolist() == [1]
+
+
 def test_nan_rewards_are_divergence_not_a_crash():
     fitted = fit([CFG], [0], 20, feed=feed(rewards=np.full(500, np.nan, np.float32)))
     assert fitted.diverged_at.tolist() == [0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
@@ -41,6 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except IlbrlError as error:
         print(f"ilbrl {words[0]}: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:  # `ilbrl … | head`: the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except KeyboardInterrupt:
         print("\nilbrl: interrupted", file=sys.stderr)
         return 130

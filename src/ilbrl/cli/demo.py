@@ -17,19 +17,19 @@ from ilbrl.envs import NOT_D4RL, rollout
 from ilbrl.learning import fit
 from ilbrl.rewards import Labels
 
-TASK, EXPERT_EPISODES, TRANSITIONS = "ant", 2, 100_000
+TASK, EXPERT_EPISODES, TRANSITIONS = "hopper", 18, 20_000
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """Imitate an expert from 2 of its episodes and 100,000 steps of somebody worse, without an environment.
+    """Imitate an expert from 18 of its episodes and 20,000 steps of somebody worse, without an environment.
 
     The environment appears only at the end, to show what came of it. Needs `pip install "ilbrl[benchmark]"`.
     """
 
     out: Path = Path("runs/demo")
     """Folder for the policies; the same command continues there if it is interrupted."""
-    updates: int = 20_000
+    updates: int = 15_000
     seeds: int = 2
     episodes: int = 10
 
@@ -43,7 +43,7 @@ def main(words: list[str]) -> int:
     print(f"   the doctor found {len(grave)} errors in {len(data):,} transitions (ilbrl data inspect {TASK}/medium)")
 
     print("2  ILBRL: reward every step by its closeness to the expert's, then one call to offline RL")
-    small = replace(AGENTS["ilbrl"].PRESETS["default"], hidden=(64, 64), actor_lr=5e-4, critic_lr=5e-4)
+    small = replace(AGENTS["ilbrl"].PRESETS["default"], hidden=(128, 128), actor_lr=5e-4, critic_lr=5e-4)
     learned = fit("ilbrl", expert, data, config=small, seeds=args.seeds, updates=args.updates, out=args.out)
     assert isinstance(learned.labels, Labels)
     rewards = learned.labels.reward[len(expert) :]
@@ -69,5 +69,3 @@ def _score(policy, episodes: int) -> float:
     score = rollout(policy, TASK, episodes, seed=1).score
     assert score is not None
     return score
-
-

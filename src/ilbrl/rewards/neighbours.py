@@ -18,11 +18,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from ilbrl.progress import progress
 
-BLOCK = 16384  # queries at a time; bounds the memory whatever the size of the logs
-GROUP = 1024  # expert rows per faiss index
+BLOCK = 65536  # queries at a time; bounds the memory whatever the size of the logs
+GROUP = 1280  # expert rows per faiss index
+TABLE = 256  # queries at a time against the rows of one group
 
 Propose = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 """[B, D] float32 queries → [B] numbers of the winners and [B] computed squared distances of the runners-up."""
@@ -62,8 +64,6 @@ def _certified(
 
 def _brute_force(queries: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Squared distances and numbers by differences in float64, a bounded block at a time."""
-    from scipy.spatial.distance import cdist
-
     squared, number = np.empty(len(queries)), np.empty(len(queries), np.int64)
     step = max(1, 2**23 // len(points))  # 64 MB of distances
     for start in range(0, len(queries), step):
@@ -99,20 +99,25 @@ def _faiss_proposer(points: np.ndarray) -> Propose:
     """
     import faiss
 
-    groups = np.array_split(points, max(1, len(points) // GROUP))
+    groups = [points[start : start + GROUP] for start in range(0, len(points), GROUP)]
     first = np.cumsum([0, *map(len, groups)])
     indices = [faiss.IndexFlatL2(points.shape[1]) for _ in groups]
     for index, group in zip(indices, groups):
         index.add(np.ascontiguousarray(group))  # pyright: ignore[reportCallIssue]
+    workspace = np.empty(TABLE * max(map(len, groups)), np.float32)
+    columns = [np.vstack([-2 * group.T, np.square(group).sum(1)]) for group in groups]
 
     def propose(queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         best = np.stack([index.search(queries, 1)[0][:, 0] for index in indices], 1)  # pyright: ignore[reportCallIssue]
         group_of = best.argmin(1)
         best[np.arange(len(best)), group_of] = np.inf
         runner_up, number = best.min(1), np.empty(len(queries), np.int64)
-        for g, group in enumerate(groups):
-            for rows in _blocks(np.flatnonzero(group_of == g)):
-                within, second = _two_nearest(queries[rows], group)
+        extended = np.hstack([queries, np.ones((len(queries), 1), np.float32)])
+        for g in range(len(groups)):
+            members = np.flatnonzero(group_of == g)
+            for start in range(0, len(members), TABLE):
+                rows = members[start : start + TABLE]
+                within, second = _two_nearest(extended[rows], columns[g], workspace)
                 number[rows] = first[g] + within
                 runner_up[rows] = np.minimum(runner_up[rows], second)
         return number, runner_up
@@ -120,16 +125,17 @@ def _faiss_proposer(points: np.ndarray) -> Propose:
     return propose
 
 
-def _two_nearest(queries: np.ndarray, group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """[B] numbers of the nearest and [B] squared distances of the second nearest, in float32."""
-    squared = np.square(queries).sum(1)[:, None] + (np.square(group).sum(1) - 2 * (queries @ group.T))
-    number = squared.argmin(1)
-    squared[np.arange(len(squared)), number] = np.inf
-    return number, squared.min(1)
+def _two_nearest(queries: np.ndarray, columns: np.ndarray, workspace: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """[B] numbers of the nearest and [B] squared distances of the second nearest, in float32.
 
-
-def _blocks(rows: np.ndarray) -> list[np.ndarray]:
-    return np.array_split(rows, -(-len(rows) // 2048)) if len(rows) else []
+    queries: [B, D + 1], ending in 1; columns: [D + 1, M], −2 y above ‖y‖². Their product is d² − ‖x‖² in one pass,
+    into memory that is used again and again: fresh pages would cost more than the arithmetic.
+    """
+    rows, others = len(queries), columns.shape[1]
+    products = np.matmul(queries, columns, out=workspace[: rows * others].reshape(rows, others))
+    number = products.argmin(1)
+    products[np.arange(rows), number] = np.inf
+    return number, products.min(1) + np.square(queries[:, :-1]).sum(1)
 
 
 def _jax_proposer(points: np.ndarray) -> Propose:

@@ -1,0 +1,58 @@
+"""Draw what `benchmarks.learning_curves` measured.
+
+    python -m benchmarks.learning_plot results/learning docs/figures
+
+One panel per task: mean score over seeds with its 95 % interval, the exploratory policy's score as a line. Prints the
+table of final scores beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+
+matplotlib.use("Agg")
+from matplotlib import pyplot
+
+from ilbrl.data.benchmark import measured_returns
+from ilbrl.envs import TASKS
+
+COLOURS = {"default": "#0072B2", "paper": "#D55E00", "bfloat16": "#009E73", "larger lambda": "#CC79A7"}
+MARKERS = {"default": "o", "paper": "s", "bfloat16": "^", "larger lambda": "v"}
+
+
+def main(results: Path, figures: Path) -> None:
+    found = [task for task in TASKS if (results / f"{task}.json").exists()]
+    figure, panels = pyplot.subplots(
+        1, len(found), figsize=(3.4 * len(found), 3.2), layout="constrained", squeeze=False
+    )
+    print("| task | variant | λ | score ± 95 % | seeds | exploratory |\n|---|---|---|---|---|---|")
+    for task, axes in zip(found, panels[0]):
+        medium = _medium_score(task)
+        axes.axhline(medium, color="black", linestyle="--", linewidth=1)
+        axes.set(title=task, xlabel="updates", ylabel="score" if task == found[0] else "")
+        for entry in json.loads((results / f"{task}.json").read_text()):
+            scores, name = np.array(entry["scores"]), entry["variant"]
+            mean, half = scores.mean(1), 1.96 * scores.std(1, ddof=1) / np.sqrt(scores.shape[1])
+            axes.plot(entry["update"], mean, color=COLOURS[name], marker=MARKERS[name], markersize=4, label=name)
+            axes.fill_between(entry["update"], mean - half, mean + half, color=COLOURS[name], alpha=0.15, linewidth=0)
+            lam, score = entry["config"]["lam"], f"{mean[-1]:.1f} ± {half[-1]:.1f}"
+            print(f"| {task} | {name} | {lam:.3g} | {score} | {scores.shape[1]} | {medium:.1f} |")
+    panels[0][0].legend(frameon=False, fontsize=8)
+    figures.mkdir(parents=True, exist_ok=True)
+    figure.savefig(figures / "learning-curves.png", dpi=130)
+
+
+def _medium_score(task: str) -> float:
+    """The exploratory policy's own score, deterministic as the learned ones are."""
+    wanted = (TASKS[task].gym_id, "medium", "deterministic")
+    entries = measured_returns()["results"]
+    return next(e["score_mean"] for e in entries if (e["task"], e["name"], e["mode"]) == wanted)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))
