@@ -168,13 +168,13 @@ def _train(loop: Loop, inputs: Any, kept: Checkpoint, log: Log | None, advance: 
         advance(length * members, note=f"{diverged.sum()} of {members} diverged" if diverged.any() else "")
         kept.write(population, done, history, last=done == loop.updates)
     host = jax.tree.map(lambda leaf: np.asarray(leaf)[:members], population)
-    broken = ~_finite(host.state, members) & (host.diverged_at < 0)  # by the very last update: no loss has shown it yet
+    broken = _has_nan(host.state, members) & (host.diverged_at < 0)  # by the very last update: no loss has shown it yet
     return host.state, np.where(broken, loop.updates - 1, host.diverged_at), history
 
 
-def _finite(state: Any, members: int) -> np.ndarray:
-    """[P] whether every number of a member's state is finite."""
-    return np.all([np.isfinite(leaf).reshape(members, -1).all(1) for leaf in jax.tree.leaves(state)], axis=0)
+def _has_nan(state: Any, members: int) -> np.ndarray:
+    """[P] whether any number of a member's state is not one (infinities may be meant: "no best yet")."""
+    return np.any([np.isnan(leaf).reshape(members, -1).any(1) for leaf in jax.tree.leaves(state)], axis=0)
 
 
 def _group_file(path: Path | None, number: int, groups: int) -> Path | None:

@@ -77,17 +77,19 @@ def test_save_refuses_what_it_cannot_write(logs: Path, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["logs.npz"]
 
 
-def test_a_built_in_name_is_asked_whole_and_cut_here(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_built_in_dataset_no_more_is_collected_than_asked_for(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     benchmark = pytest.importorskip("ilbrl.data.benchmark")
     asked = []
 
-    def load_benchmark(name: str, quiet: bool) -> ilbrl.Dataset:
-        asked.append((name, quiet))
+    def load_benchmark(name: str, transitions: int | None, quiet: bool) -> ilbrl.Dataset:
+        asked.append((name, transitions, quiet))
         return ilbrl.load(logs)
 
     monkeypatch.setattr(benchmark, "load_benchmark", load_benchmark)
     assert len(ilbrl.load("hopper/medium:2", quiet=True)) == 2
-    assert asked == [("hopper/medium", True)]
+    assert ilbrl.load("hopper/medium:1ep", quiet=True).num_episodes == 1
+    ilbrl.load("hopper/medium", quiet=True)
+    assert asked == [("hopper/medium", wanted, True) for wanted in (2, 1000, None)]
 
 
 def test_a_name_that_is_neither_file_nor_built_in() -> None:
