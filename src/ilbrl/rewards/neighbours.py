@@ -23,7 +23,7 @@ from scipy.spatial.distance import cdist
 from ilbrl.progress import progress
 
 BLOCK = 65536  # queries at a time; bounds the memory whatever the size of the logs
-GROUP = 1280  # expert rows per faiss index
+GROUP = 1152  # expert rows per faiss index
 TABLE = 256  # queries at a time against the rows of one group
 
 Propose = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -108,34 +108,35 @@ def _faiss_proposer(points: np.ndarray) -> Propose:
     columns = [np.vstack([-2 * group.T, np.square(group).sum(1)]) for group in groups]
 
     def propose(queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        best = np.stack([index.search(queries, 1)[0][:, 0] for index in indices], 1)  # pyright: ignore[reportCallIssue]
+        searched = [index.search(queries, 1) for index in indices]  # pyright: ignore[reportCallIssue]
+        best, within = (np.hstack(column) for column in zip(*searched))  # [B, groups]
+        every = np.arange(len(queries))
         group_of = best.argmin(1)
-        best[np.arange(len(best)), group_of] = np.inf
-        runner_up, number = best.min(1), np.empty(len(queries), np.int64)
+        within = within[every, group_of]
+        best[every, group_of] = np.inf
+        runner_up = best.min(1)
         extended = np.hstack([queries, np.ones((len(queries), 1), np.float32)])
         for g in range(len(groups)):
             members = np.flatnonzero(group_of == g)
             for start in range(0, len(members), TABLE):
                 rows = members[start : start + TABLE]
-                within, second = _two_nearest(extended[rows], columns[g], workspace)
-                number[rows] = first[g] + within
+                second = _nearest_but(within[rows], extended[rows], columns[g], workspace)
                 runner_up[rows] = np.minimum(runner_up[rows], second)
-        return number, runner_up
+        return first[group_of] + within, runner_up
 
     return propose
 
 
-def _two_nearest(queries: np.ndarray, columns: np.ndarray, workspace: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """[B] numbers of the nearest and [B] squared distances of the second nearest, in float32.
+def _nearest_but(number: np.ndarray, queries: np.ndarray, columns: np.ndarray, workspace: np.ndarray) -> np.ndarray:
+    """[B] squared distances, in float32, of the nearest rows of a group other than row `number`.
 
     queries: [B, D + 1], ending in 1; columns: [D + 1, M], −2 y above ‖y‖². Their product is d² − ‖x‖² in one pass,
     into memory that is used again and again: fresh pages would cost more than the arithmetic.
     """
     rows, others = len(queries), columns.shape[1]
     products = np.matmul(queries, columns, out=workspace[: rows * others].reshape(rows, others))
-    number = products.argmin(1)
     products[np.arange(rows), number] = np.inf
-    return number, products.min(1) + np.square(queries[:, :-1]).sum(1)
+    return products.min(1) + np.square(queries[:, :-1]).sum(1)
 
 
 def _jax_proposer(points: np.ndarray) -> Propose:
