@@ -79,6 +79,8 @@ def test_resuming_changes_no_bit(whole, tmp_path):
     resumed = fit(configs, seeds, 100, resume_from=path)
     assert_identical(jax.tree.leaves(whole.state), jax.tree.leaves(resumed.state))
     assert resumed.metrics["update"][-1] == 100
+    with pytest.raises(IlbrlError, match="already at 100 updates, 60 were asked for"):
+        fit(configs, seeds, 60, resume_from=path)
     with pytest.raises(IlbrlError, match="other settings or data"):
         fit(configs, [3, 6], 100, resume_from=path)
     path.write_bytes(path.read_bytes()[:100])

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from ilbrl.errors import IlbrlError
+
 
 @contextmanager
 def written_whole(path: str | Path) -> Iterator[Path]:
@@ -15,12 +17,16 @@ def written_whole(path: str | Path) -> Iterator[Path]:
     A crash, a full disk or kill −9 leaves the old file (or none), never half of the new one.
     """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.stem}.{os.getpid()}.partial{path.suffix}")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         yield partial
         with partial.open("rb") as file:
             os.fsync(file.fileno())
         partial.replace(path)
+    except OSError as error:
+        raise IlbrlError(
+            f"{path}: cannot be written ({error.strerror or error}); what was there before is untouched"
+        ) from None
     finally:
         partial.unlink(missing_ok=True)

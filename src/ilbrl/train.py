@@ -151,6 +151,10 @@ def _train(loop: Loop, inputs: Any, kept: Checkpoint, log: Log | None, advance: 
     state = jax.jit(jax.vmap(lambda c, key: loop.learner.init(c, loop.spec, key)))(cfg, init_keys)
     population = Members(state, jnp.full(len(padded), -1, jnp.int32))
     population, done, history = kept.read(population)
+    if done > loop.updates:
+        raise IlbrlError(
+            f"{kept.path}: already at {done:,} updates, {loop.updates:,} were asked for; use another folder"
+        )
     population = spread(population)
     advance(done * members)
     while done < loop.updates:

@@ -49,7 +49,7 @@ def test_inspect_for_scripts(logs: Path, capsys: pytest.CaptureFixture[str]) -> 
 def test_inspect_exits_1_on_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     broken = save(small(actions=np.full((6, 1), np.nan)), tmp_path / "broken.npz")
     assert main(["data", "inspect", str(broken)]) == 1
-    assert "error actions: NaN in 6 rows (first: row 0)" in capsys.readouterr().out
+    assert "error actions: NaN in 6 rows (first: row 0, column 0)" in capsys.readouterr().out
     assert main(["data", "inspect", str(broken), "--json"]) == 1
     facts = json.loads(capsys.readouterr().out, parse_constant=lambda constant: pytest.fail(f"{constant} is not JSON"))
     assert facts["ranges"]["actions"]["mean"] == [None]

@@ -1,11 +1,12 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from ilbrl import Policy
 from ilbrl.cli import main
-from ilbrl.data import Dataset, save
+from ilbrl.data import Dataset, load, save
 
 
 @pytest.fixture
@@ -44,3 +45,20 @@ def test_usage(capsys):
     assert "no agent 'gail'" in capsys.readouterr().err
     assert main(["train", "ilbrl", "--preset", "best"]) == 2
     assert "no preset 'best': there are default, paper" in capsys.readouterr().err
+
+
+def test_errors_name_the_file_the_field_the_row_and_the_column(words, tmp_path, capsys):
+    broken = load(f"{tmp_path}/data.npz")
+    observations = broken.observations.copy()
+    observations[7, 2] = np.nan
+    save(replace(broken, observations=observations), tmp_path / "data.npz")
+    assert main([*words, "--out", str(tmp_path / "run")]) == 2
+    assert "data.npz: observations: NaN in 1 row (first: row 7, column 2)" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_one_sentence(words, tmp_path, capsys):
+    (tmp_path / "run").write_text("a file where the folder should be")
+    assert main([*words, "--out", str(tmp_path / "run")]) == 2
+    assert "Traceback" not in capsys.readouterr().err
+    assert (tmp_path / "run").read_text() == "a file where the folder should be"

@@ -51,7 +51,7 @@ def test_what_training_reads_must_be_finite(field: str, value: float) -> None:
     found = next(f for f in examine(broken) if f.check == "finite")
     assert (found.grade, found.field, found.row) == ("error", field, 19)
     assert "in 2 rows" in found.message
-    with pytest.raises(IlbrlError, match=f"{field}: .* in 2 rows \\(first: row 19\\)"):
+    with pytest.raises(IlbrlError, match=f"{field}: .* in 2 rows \\(first: row 19, column \\d+\\)"):
         require_healthy(broken)
 
 

@@ -10,7 +10,8 @@ from typing import Annotated
 import numpy as np
 import tyro
 
-from ilbrl.data import Dataset, concatenate, load
+from ilbrl.cli.named import load_named
+from ilbrl.data import Dataset, concatenate
 from ilbrl.data.doctor import require_healthy
 from ilbrl.data.summary import sparkline
 from ilbrl.errors import IlbrlError
@@ -45,7 +46,7 @@ class Arguments:
 
 def main(words: list[str]) -> int:
     args = tyro.cli(Arguments, args=words, prog="ilbrl label")
-    expert, data = load(args.expert, count_in="episodes"), load(args.data)
+    expert, data = load_named(args.expert, count_in="episodes"), load_named(args.data)
     require_healthy(data, expert)
     if expert.discrete:
         if args.explain is not None:

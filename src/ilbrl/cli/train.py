@@ -11,7 +11,7 @@ from typing import Any
 import tyro
 
 from ilbrl.agents import AGENTS
-from ilbrl.data import load
+from ilbrl.cli.named import load_named
 from ilbrl.errors import IlbrlError
 from ilbrl.learning import DIVERGENCE_FACTOR, Learned, fit
 
@@ -53,8 +53,8 @@ def main(words: list[str]) -> int:
     run, config = _parse(agent, words[1:])
     learned = fit(
         agent,
-        load(run.expert, count_in="episodes", quiet=run.quiet),
-        load(run.data, quiet=run.quiet),
+        load_named(run.expert, count_in="episodes", quiet=run.quiet),
+        load_named(run.data, quiet=run.quiet),
         config=config,
         seeds=run.seeds,
         updates=run.steps,

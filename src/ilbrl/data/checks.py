@@ -173,12 +173,13 @@ def _not_finite(array: np.ndarray, field: str, grade: Literal["error", "warning"
     for kind, test in (("NaN", np.isnan), ("infinity", np.isinf)):
         if array.dtype.kind != "f":
             continue
-        rows = test(array).reshape(len(array), -1).any(1)
+        table = test(array).reshape(len(array), -1)
+        rows = table.any(1)
         if rows.any():
             first = int(np.argmax(rows))
-            yield Finding(
-                grade, "finite", field, first, f"{field}: {kind} in {counted(rows.sum(), 'row')} (first: row {first})"
-            )
+            where = f"row {first}" + (f", column {table[first].argmax()}" if array.ndim > 1 else "")
+            message = f"{field}: {kind} in {counted(rows.sum(), 'row')} (first: {where})"
+            yield Finding(grade, "finite", field, first, message)
 
 
 def _equal_columns(matrix: np.ndarray) -> list[tuple[int, int]]:
