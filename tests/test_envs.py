@@ -73,6 +73,13 @@ def test_rollouts_do_not_depend_on_workers_and_fewer_are_the_first_of_more(falle
     assert not np.intersect1d(another.returns, many.returns).size
 
 
+def test_several_policies_play_as_each_does_alone(faller):
+    other = source_policy("hopper", "rung2")
+    together = list(envs.rollout_all([faller, other], "hopper", 5, seed=3, workers=2, quiet=True))
+    for policy, played in zip([faller, other], together, strict=True):
+        assert np.array_equal(played.returns, envs.rollout(policy, "hopper", 5, seed=3, workers=1, quiet=True).returns)
+
+
 def test_a_deterministic_rollout_equals_stepping_the_wrapped_environment(faller):
     played = envs.rollout(faller, "hopper", episodes=2, seed=5)
     seeds, _ = unit_randomness(Play(faller, "hopper", 5, 0, False, 4, 1), 0)

@@ -5,7 +5,7 @@ are scored with `rollout`; a protocol that promises to leave the environment alo
 """
 
 from ilbrl.envs.playing import UniformPolicy
-from ilbrl.envs.rollouts import Rollouts, collect, collect_units, collection_workers, rollout
+from ilbrl.envs.rollouts import Rollouts, collect, collect_units, collection_workers, rollout, rollout_all
 from ilbrl.envs.tasks import (
     NOT_D4RL,
     TASKS,
@@ -32,4 +32,5 @@ __all__ = [
     "make",
     "normalised_score",
     "rollout",
+    "rollout_all",
 ]

@@ -1,4 +1,4 @@
-"""Playing a policy with all cores: `rollout` keeps the returns, `collect` the transitions."""
+"""Playing policies with all cores: `rollout` and `rollout_all` keep the returns, `collect` the transitions."""
 
 from __future__ import annotations
 
@@ -64,24 +64,47 @@ def rollout(
     `policy` is a `Policy`, any object with `act(observations, rng)` on [N, obs_dim] batches, or such a function;
     unless `stochastic` it is called without `rng`.
     """
+    settings = (episodes, seed, stochastic, workers, quiet, purpose, gamma)
+    return next(rollout_all([policy], task, *settings))
+
+
+def rollout_all(
+    policies: Sequence[Any],
+    task: str,
+    episodes: int = 30,
+    seed: int | Sequence[int] = 0,
+    stochastic: bool = False,
+    workers: int | None = None,
+    quiet: bool = False,
+    purpose: str = "evaluation",
+    gamma: float = 0.99,
+) -> Generator[Rollouts]:
+    """`rollout` of each policy, in order and with the same environment seeds, by one set of processes."""
     if episodes < 1:
         raise IlbrlError(f"a rollout needs at least one episode, not {episodes}")
-    play = Play(policy, task, seed, EVALUATION, stochastic, EVALUATION_LANES, 1, gamma)
-    units = [(i, min(play.lanes, episodes - i * play.lanes)) for i in range(-(-episodes // play.lanes))]
-    workers = min(workers or usable_cores(), len(units))
+    plays = [Play(policy, task, seed, EVALUATION, stochastic, EVALUATION_LANES, 1, gamma) for policy in policies]
+    units = [
+        (i, min(EVALUATION_LANES, episodes - i * EVALUATION_LANES)) for i in range(-(-episodes // EVALUATION_LANES))
+    ]
+    workers = min(workers or usable_cores(), len(units) * len(plays))
+    work = [(policy, unit) for policy in range(len(plays)) for unit in units]
     started, parts = time.perf_counter(), []
-    with progress(f"{task} rollouts", episodes, "episodes", quiet) as advance:
-        for returns, discounted, lengths, calls in run_units(_evaluate, play, units, workers):
+    with progress(f"{task} rollouts", episodes * len(plays), "episodes", quiet) as advance:
+        for returns, discounted, lengths, calls in run_units(_evaluate, plays, work, workers):
             count(purpose, calls)
             parts.append((returns, discounted, lengths))
             advance(len(returns))
-    returns, discounted, lengths = (np.concatenate(column) for column in zip(*parts))
-    return Rollouts(task, returns, discounted, lengths, time.perf_counter() - started)
+            if len(parts) == len(units):
+                columns = (np.concatenate(column) for column in zip(*parts))
+                yield Rollouts(task, *columns, seconds=time.perf_counter() - started)
+                started, parts = time.perf_counter(), []
 
 
-def _evaluate(play: Play, unit: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray, EnvironmentCalls]:
+def _evaluate(
+    plays: Sequence[Play], work: tuple[int, tuple[int, int]]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, EnvironmentCalls]:
     """One episode per lane: returns, discounted returns, lengths."""
-    index, used = unit
+    play, (index, used) = plays[work[0]], work[1]
     played = play_unit(play, index, used)
     discounts = play.gamma ** np.arange(len(played.rewards))[:, None]
     discounted = (discounts * played.rewards).sum(0)  # rewards are zero where a lane rests
