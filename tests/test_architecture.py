@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "ilbrl"
 # In the order data walks through the house: a module imports only what stands before it.
 ORDER = [
     "errors", "files", "progress", "provenance", "workers", "kernels", "nets", "config", "policy", "envs", "data",
-    "feed", "loggers", "memory", "checkpoint", "train", "rewards", "agents", "learning", "tabular", "cli",
+    "feed", "loggers", "memory", "checkpoint", "train", "rewards", "agents", "learning", "ope", "tabular", "cli",
 ]  # fmt: skip
 
 # Libraries that only these parts may import, so that the rest works without them.

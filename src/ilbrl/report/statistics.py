@@ -1,0 +1,84 @@
+"""Scores of several runs on several tasks, summed up in one number.
+
+Every statistic takes [..., runs, tasks] scores and returns [...]: the leading axes are resamples, so that a bootstrap
+is one call. Mean, median, pooled IQM, optimality gap and probability of improvement are rliable's definitions (Agarwal
+et al. 2021) to the last bits; the IQM within tasks is the paper's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+Statistic = Callable[[np.ndarray], np.ndarray]
+"""[..., runs, tasks] scores → [...] or [..., k]."""
+
+OPTIMAL_SCORE = 100.0
+
+
+def mean(scores: np.ndarray) -> np.ndarray:
+    return scores.mean(axis=-2).mean(axis=-1)
+
+
+def median(scores: np.ndarray) -> np.ndarray:
+    """Median over tasks of the mean over runs."""
+    return np.median(scores.mean(axis=-2), axis=-1)
+
+
+def task_iqm(scores: np.ndarray) -> np.ndarray:
+    """[..., tasks] mean of each task's runs without its ⌊runs/4⌋ lowest and highest: 4 of 6 stay, 3 of 3."""
+    runs = scores.shape[-2]
+    cut = runs // 4
+    return np.sort(scores, axis=-2)[..., cut : runs - cut, :].mean(axis=-2)
+
+
+def iqm(scores: np.ndarray) -> np.ndarray:
+    """Interquartile mean by the paper's definition: trimmed within each task, then averaged over tasks."""
+    return task_iqm(scores).mean(axis=-1)
+
+
+def pooled_iqm(scores: np.ndarray) -> np.ndarray:
+    """Interquartile mean by rliable's definition: the scores of all tasks are trimmed together.
+
+    Where tasks differ in difficulty it leaves out whole tasks, the easiest and the hardest.
+    """
+    pooled = np.sort(scores.reshape(*scores.shape[:-2], -1), axis=-1)
+    cut = pooled.shape[-1] // 4
+    return pooled[..., cut : pooled.shape[-1] - cut].mean(axis=-1)
+
+
+def optimality_gap(scores: np.ndarray, optimal: float = OPTIMAL_SCORE) -> np.ndarray:
+    """How far the runs stay below `optimal` on average; what lies above it earns nothing."""
+    return optimal - np.minimum(scores, optimal).mean(axis=(-2, -1))
+
+
+def probability_of_improvement(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
+    """[..., n, tasks] and [..., m, tasks] → [...] chance that a run of ours beats one of theirs on the same task.
+
+    P = mean over tasks of (#{x > y} + #{x = y} / 2) / (n m)                              Mann and Whitney's U
+    """
+    x, y = ours[..., :, None, :], theirs[..., None, :, :]
+    return 0.5 * ((x > y).mean(axis=(-3, -2, -1)) + (x >= y).mean(axis=(-3, -2, -1)))
+
+
+def profile(thresholds: np.ndarray, over: str = "runs") -> Statistic:
+    """The performance profile as a statistic: [..., runs, tasks] → [..., thresholds] share of scores above each.
+
+    `over` "runs" counts every run of every task, as the paper's main text does; "tasks" counts tasks by their IQM.
+    """
+
+    def shares(scores: np.ndarray) -> np.ndarray:
+        flat = scores.reshape(*scores.shape[:-2], -1) if over == "runs" else task_iqm(scores)
+        return (flat[..., :, None] > thresholds).mean(axis=-2)
+
+    return shares
+
+
+AGGREGATES: dict[str, Statistic] = {
+    "iqm": iqm,
+    "pooled_iqm": pooled_iqm,
+    "mean": mean,
+    "median": median,
+    "optimality_gap": optimality_gap,
+}
