@@ -65,7 +65,7 @@ def main() -> None:
     rng = np.random.default_rng(0)
     scores = {f"algorithm {i}": rng.normal(50, 20, (RUNS, TASKS)) for i in range(ALGORITHMS)}
     turns = [(ours(scores, pooled_iqm), ours(scores, iqm), rliable(scores, options.peer)) for _ in range(options.turns)]
-    pooled, within, peer = turns[0]
+    pooled, _, peer = turns[0]
     result = {
         "pooled_iqm_seconds": median(turn[0]["seconds"] for turn in turns),
         "iqm_seconds": median(turn[1]["seconds"] for turn in turns),
@@ -85,9 +85,8 @@ def main() -> None:
         print(json.dumps(result, indent=2))
         return
     print(f"{RESAMPLES:,} resamples of {ALGORITHMS} algorithms × {RUNS} runs × {TASKS} tasks")
-    print(
-        f"ilbrl    pooled IQM {1e3 * result['pooled_iqm_seconds']:.1f} ms, within tasks {1e3 * result['iqm_seconds']:.1f} ms"
-    )
+    times = (f"{1e3 * result[name]:.1f} ms" for name in ("pooled_iqm_seconds", "iqm_seconds"))
+    print("ilbrl    pooled IQM {}, within tasks {}".format(*times))
     if peer is None:
         print("rliable  cannot be imported by this Python: see --peer")
         return

@@ -13,7 +13,8 @@ PACKAGE = Path(__file__).parents[1] / "src" / "ilbrl"
 # In the order data walks through the house: a module imports only what stands before it.
 ORDER = [
     "errors", "files", "progress", "provenance", "workers", "kernels", "nets", "config", "policy", "envs", "data",
-    "feed", "loggers", "memory", "checkpoint", "train", "rewards", "agents", "learning", "ope", "tabular", "cli",
+    "feed", "loggers", "memory", "checkpoint", "train", "rewards", "agents", "learning", "ope", "tabular",
+    "report", "cli",
 ]  # fmt: skip
 
 # Libraries that only these parts may import, so that the rest works without them.
@@ -24,6 +25,7 @@ AT_THE_EDGE = {
     "tyro": {"cli", "tabular"},  # the experiments are a command of their own
     "minari": {"data"},
     "pandas": {"data"},
+    "jinja2": {"report"},
 }
 
 
