@@ -195,3 +195,18 @@ def test_every_call_is_counted_by_purpose_even_in_workers(faller):
     assert envs.environment_calls() == all_before + made
     envs.make("hopper", purpose="a test")
     assert envs.environment_calls("a test") == made + envs.EnvironmentCalls(environments=1)
+
+
+def test_closed_environments_refuse_everything_but_collection(faller):
+    before = envs.environment_calls()
+    with envs.closed("a train job"):
+        for touch in (
+            lambda: envs.rollout(faller, "hopper", 1, quiet=True),
+            lambda: envs.make("hopper"),
+            lambda: envs.collect(faller, "hopper", 10, purpose="by the back door", quiet=True),
+        ):
+            with pytest.raises(IlbrlError, match="closed during a train job"):
+                touch()
+        assert envs.environment_calls() == before
+        assert len(envs.collect(faller, "hopper", 10, workers=1, quiet=True)["rewards"]) == 10
+    assert envs.rollout(faller, "hopper", 1, quiet=True).returns.shape == (1,)

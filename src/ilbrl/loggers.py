@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ilbrl.errors import IlbrlError
+
 Log = Callable[[dict[str, Any]], None]
 """Takes {"update": int, "updates_per_second": float, "diverged": [P] bool, metric: [P] floats, …}."""
+
+
+def together(*logs: Log) -> Log:
+    """One logger that tells several."""
+
+    def log(record: dict[str, Any]) -> None:
+        for each in logs:
+            each(record)
+
+    return log
 
 
 def json_lines(path: Path) -> Log:
@@ -38,3 +50,75 @@ def _before(line: str, update: int) -> bool:
         return json.loads(line)["update"] < update
     except (json.JSONDecodeError, KeyError):  # the line being written when the run was killed
         return False
+
+
+# --- other people's dashboards: extras, imported when asked for -------------------------------------------------------
+
+
+def tensorboard(folder: Path, name: str, members: Sequence[str]) -> Log:
+    """One TensorBoard run per member, under folder/name."""
+    try:
+        from tensorboardX import SummaryWriter
+    except ModuleNotFoundError:
+        raise IlbrlError('logging to TensorBoard needs tensorboardX: pip install "ilbrl[tensorboard]"') from None
+    writers = [SummaryWriter(str(folder / name / member)) for member in members]
+
+    def log(record: dict[str, Any]) -> None:
+        for writer, scalars in zip(writers, _of_each(record, len(members))):
+            for metric, value in scalars.items():
+                writer.add_scalar(metric, value, record["update"])
+            writer.flush()
+
+    return log
+
+
+def wandb(folder: Path, name: str, members: Sequence[str]) -> Log:
+    """One Weights & Biases run; a member's metrics are named MEMBER/METRIC. $WANDB_PROJECT, $WANDB_MODE and the like hold."""
+    try:
+        import wandb as library
+    except ModuleNotFoundError:
+        raise IlbrlError('logging to Weights & Biases needs wandb: pip install "ilbrl[wandb]"') from None
+    folder.mkdir(parents=True, exist_ok=True)
+    run = library.init(name=name, dir=str(folder), reinit="create_new")
+
+    def log(record: dict[str, Any]) -> None:
+        pairs = zip(members, _of_each(record, len(members)))
+        run.log({f"{member}/{k}": v for member, scalars in pairs for k, v in scalars.items()}, step=record["update"])
+
+    return log
+
+
+def mlflow(folder: Path, name: str, members: Sequence[str]) -> Log:
+    """One MLflow run; a member's metrics are named MEMBER/METRIC. $MLFLOW_TRACKING_URI decides where; else `folder`."""
+    try:
+        from mlflow import MlflowClient
+    except ModuleNotFoundError:
+        raise IlbrlError('logging to MLflow needs mlflow: pip install "ilbrl[mlflow]"') from None
+    import os
+
+    uri = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{folder.resolve()}/mlflow.db"
+    folder.mkdir(parents=True, exist_ok=True)
+    client = MlflowClient(tracking_uri=uri)
+    found = client.get_experiment_by_name("ilbrl")
+    experiment = found.experiment_id if found else client.create_experiment("ilbrl")
+    run = client.create_run(experiment, run_name=name).info.run_id
+
+    def log(record: dict[str, Any]) -> None:
+        for member, scalars in zip(members, _of_each(record, len(members))):
+            for metric, value in scalars.items():
+                client.log_metric(run, f"{member}/{metric}", value, step=record["update"])
+
+    return log
+
+
+DASHBOARDS: dict[str, Callable[[Path, str, Sequence[str]], Log]] = {
+    "tensorboard": tensorboard,
+    "wandb": wandb,
+    "mlflow": mlflow,
+}
+
+
+def _of_each(record: dict[str, Any], members: int) -> list[dict[str, float]]:
+    """Each member's scalars; what is one number for all goes to each."""
+    columns = {k: np.broadcast_to(np.asarray(v, np.float64), (members,)) for k, v in record.items() if k != "update"}
+    return [{name: float(column[p]) for name, column in columns.items()} for p in range(members)]

@@ -1,7 +1,8 @@
 """Environments: the only package that imports Gymnasium and MuJoCo, and every call to them is counted.
 
 Nothing here is needed to learn from logs. `data.benchmark` collects its episodes with `collect_units`, and policies
-are scored with `rollout`; a protocol that promises to leave the environment alone can check `environment_calls()`.
+are scored with `rollout`; a protocol that promises to leave the environment alone can check `environment_calls()`, and
+close environments altogether while it works (`closed`).
 """
 
 from ilbrl.envs.playing import UniformPolicy
@@ -11,6 +12,7 @@ from ilbrl.envs.tasks import (
     TASKS,
     EnvironmentCalls,
     Task,
+    closed,
     environment_calls,
     find_task,
     make,
@@ -24,6 +26,7 @@ __all__ = [
     "Rollouts",
     "Task",
     "UniformPolicy",
+    "closed",
     "collect",
     "collect_units",
     "collection_workers",

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ilbrl.envs.playing import Play, play_unit
-from ilbrl.envs.tasks import EnvironmentCalls, count, normalised_score
+from ilbrl.envs.tasks import EnvironmentCalls, count, normalised_score, require_open
 from ilbrl.errors import IlbrlError
 from ilbrl.progress import progress
 from ilbrl.workers import run_units, usable_cores
@@ -80,6 +80,7 @@ def rollout_all(
     gamma: float = 0.99,
 ) -> Generator[Rollouts]:
     """`rollout` of each policy, in order and with the same environment seeds, by one set of processes."""
+    require_open(purpose)
     if episodes < 1:
         raise IlbrlError(f"a rollout needs at least one episode, not {episodes}")
     plays = [Play(policy, task, seed, EVALUATION, stochastic, EVALUATION_LANES, 1, gamma) for policy in policies]
@@ -125,6 +126,7 @@ def collect_units(
     A lane stops at the first end of an episode after that many steps, never in the middle: an episode is kept
     whatever its length, so long ones are as frequent as they are when playing on for ever.
     """
+    require_open(purpose)
     play = Play(policy, task, seed, COLLECTION, stochastic, COLLECTION_LANES, COLLECTION_STEPS)
     for arrays, calls in run_units(log_unit, play, units, workers or usable_cores()):
         count(purpose, calls)

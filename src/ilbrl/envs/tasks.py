@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import astuple, dataclass, field
 from typing import Any
 
@@ -75,12 +77,31 @@ def environment_calls(purpose: str | None = None) -> EnvironmentCalls:
     return functools.reduce(EnvironmentCalls.__add__, counted, EnvironmentCalls())
 
 
+_closed: list[str] = []  # what is going on while environments are closed, innermost last
+
+
+@contextmanager
+def closed(during: str) -> Iterator[None]:
+    """Within this block every environment call of this process raises, except the collection of built-in data."""
+    _closed.append(during)
+    try:
+        yield
+    finally:
+        _closed.pop()
+
+
+def require_open(purpose: str) -> None:
+    if _closed and purpose != "collection":
+        raise IlbrlError(f"environments are closed during {_closed[-1]}: nothing may be played there ({purpose})")
+
+
 def count(purpose: str, calls: EnvironmentCalls) -> None:
     _calls[purpose] = environment_calls(purpose) + calls
 
 
 def make(task: str, purpose: str = "by hand") -> Any:
     """The Gymnasium environment of a task, wrappers included."""
+    require_open(purpose)
     count(purpose, EnvironmentCalls(environments=1))
     return build(task)
 
