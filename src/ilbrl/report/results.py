@@ -1,0 +1,202 @@
+"""A run folder, read whole: everything the report is made of, and what is missing from it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ilbrl.errors import IlbrlError
+from ilbrl.report.reading import Note, read_csv, read_json, read_text
+from ilbrl.report.records import Audit, Data, Reference, Scores, Selection, Tuning
+
+RESULTS = {
+    "study": str, "task": str, "algorithm": str, "configuration": int, "policy_seed": int, "evaluation_seed": int,
+    "offline_value": float, "verdict": str, "decided_at": float, "diverged": int, "selected": int,
+    "true_return": float, "true_score": float, "true_episodes": float, "updates": float, "seconds": float,
+    "hyperparameters": dict, "device": str,
+}  # fmt: skip
+CURVES = {"algorithm": str, "configuration": int, "policy_seed": int, "update": float, "metric": str, "value": float}
+VALUES = {
+    "stage": str, "policy": str, "algorithm": str, "configuration": int, "policy_seed": int, "ope_configuration": str,
+    "evaluation_seed": int, "update": float, "value": float,
+}  # fmt: skip
+
+
+class Candidate(NamedTuple):
+    """One trained policy, with its evaluations summed up."""
+
+    algorithm: str
+    configuration: int
+    policy_seed: int
+    offline_value: float | None  # mean over converged evaluation seeds
+    offline_std_error: float | None  # over evaluation seeds
+    verdicts: tuple[str, ...]  # one per evaluation seed
+    diverged: bool  # its training
+    selected: bool
+    true_return: float | None
+    true_score: float | None
+    true_episodes: int | None
+    updates: int | None
+    seconds: float | None
+    hyperparameters: dict[str, Any]
+
+    @property
+    def verdict(self) -> str:
+        """The gravest of its evaluations."""
+        if self.diverged:
+            return "diverged"
+        return next((each for each in ("diverged", "moving") if each in self.verdicts), "converged")
+
+
+class Curve(NamedTuple):
+    """[C] updates and [C] values; who they belong to is the key under which a curve is kept."""
+
+    updates: np.ndarray
+    values: np.ndarray
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run folder. What it lacks is empty or None here, and has a sentence in `missing`."""
+
+    path: Path
+    name: str
+    task: str
+    study: str | None  # study.toml
+    candidates: tuple[Candidate, ...]
+    curves: dict[tuple[str, int, int, str], Curve]  # algorithm, configuration, policy seed, metric
+    tuning_values: dict[tuple[str, str, int], Curve]  # known policy, evaluator's configuration, evaluation seed
+    candidate_values: dict[tuple[str, int, int, int], Curve]  # algorithm, configuration, policy seed, evaluation seed
+    audit: Audit
+    data: Data
+    tuning: Tuning
+    selection: Selection
+    final: Scores | None
+    reveal: Scores | None
+    missing: tuple[str, ...]
+
+    @property
+    def algorithms(self) -> tuple[str, ...]:
+        """In the order of results.csv, which is the study's."""
+        return tuple(dict.fromkeys(candidate.algorithm for candidate in self.candidates))
+
+    @property
+    def references(self) -> dict[str, Reference]:
+        """`expert` and `exploratory`; measured where an environment was played, else as logged."""
+        measured = (self.final.references if self.final else {}) | (self.reveal.references if self.reveal else {})
+        names = self.data.references | measured
+        return {name: _merged(self.data.references.get(name), measured.get(name)) for name in names}
+
+
+def _merged(logged: Reference | None, measured: Reference | None) -> Reference:
+    found = logged or Reference()
+    known = {name: value for name, value in vars(measured or Reference()).items() if value is not None}
+    return replace(found, **known)
+
+
+def read_runs(folders: Sequence[Path]) -> tuple[Run, ...]:
+    """All run folders, under names that tell them apart."""
+    runs = tuple(read_run(Path(folder)) for folder in folders)
+    if not runs:
+        raise IlbrlError("a report needs at least one run folder: name what `ilbrl tune` wrote")
+    named: dict[str, int] = defaultdict(int)
+    for run in runs:
+        named[run.name] += 1
+    return tuple(run if named[run.name] == 1 else replace(run, name=str(run.path)) for run in runs)
+
+
+def read_run(folder: Path) -> Run:
+    """A run folder as far as it goes; raises only where there is no such folder, or it holds nothing of a study."""
+    if not folder.is_dir():
+        raise IlbrlError(f"{folder}: no such folder; name a run folder that `ilbrl tune` wrote")
+    missing: list[str] = []
+    note = missing.append
+    rows = read_csv(folder / "results.csv", RESULTS, note, "there are no candidates to show")
+    study = read_text(folder / "study.toml", note, "the study cannot be reproduced from this folder alone")
+    audit = read_json(folder / "audit.json", Audit, note, "where the results come from is not recorded")
+    data = read_json(folder / "data.json", Data, note, "the logs cannot be described")
+    tuning = read_json(folder / "tuning.json", Tuning, note, "how far to trust the offline values is not known")
+    selection = read_json(folder / "selection.json", Selection, note, "nothing has been selected yet")
+    if not rows and study is None and all(part is None for part in (audit, data, tuning, selection)):
+        raise IlbrlError(f"{folder}: none of a study's files is here; name a run folder that `ilbrl tune` wrote")
+    final = _optional(folder / "final.json", note, "the true scores of the selected policies cannot be shown")
+    reveal = _optional(folder / "reveal.json", note, "the true scores of the other candidates cannot be shown")
+    curves = read_csv(folder / "curves.csv", CURVES, note, "training curves cannot be drawn")
+    values = read_csv(folder / "values.csv", VALUES, note, "the course of the offline values cannot be drawn")
+    first = rows[0] if rows else {}
+    return Run(
+        folder,
+        first.get("study") or folder.resolve().name,
+        first.get("task") or (final.task if final else None) or "task unknown",
+        study,
+        _candidates(rows, [*(reveal.scores if reveal else ()), *(final.scores if final else ())]),
+        _curves(curves, ("algorithm", "configuration", "policy_seed", "metric")),
+        _curves(
+            [row for row in values if row["stage"] == "tuning"], ("policy", "ope_configuration", "evaluation_seed")
+        ),
+        _curves(
+            [row for row in values if row["stage"] == "candidates"],
+            ("algorithm", "configuration", "policy_seed", "evaluation_seed"),
+        ),
+        audit or Audit(),
+        data or Data(),
+        tuning or Tuning(),
+        selection or Selection(),
+        final,
+        reveal,
+        tuple(missing),
+    )
+
+
+def _optional(path: Path, note: Note, why_it_matters: str) -> Scores | None:
+    """final.json and reveal.json belong only to runs that played: their absence is no fault."""
+    return read_json(path, Scores, note, why_it_matters) if path.exists() else None
+
+
+def _candidates(rows: list[dict[str, Any]], played: Sequence[Any]) -> tuple[Candidate, ...]:
+    truths = {(score.algorithm, score.configuration, score.policy_seed): score for score in played}
+    members: dict[tuple, list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        members[row["algorithm"], row["configuration"], row["policy_seed"]].append(row)
+    return tuple(_candidate(key, evaluations, truths.get(key)) for key, evaluations in members.items())
+
+
+def _candidate(key: tuple, evaluations: list[dict[str, Any]], truth: Any) -> Candidate:
+    first = evaluations[0]
+    converged = [
+        row["offline_value"]
+        for row in evaluations
+        if row["verdict"] == "converged" and row["offline_value"] is not None
+    ]
+    several = len(converged) > 1
+    return Candidate(
+        *key,
+        offline_value=float(np.mean(converged)) if converged else None,
+        offline_std_error=float(np.std(converged, ddof=1) / np.sqrt(len(converged))) if several else None,
+        verdicts=tuple(row["verdict"] or "unknown" for row in evaluations),
+        diverged=any(row["diverged"] for row in evaluations),
+        selected=any(row["selected"] for row in evaluations),
+        true_return=first["true_return"] if truth is None else truth.return_mean,
+        true_score=first["true_score"] if truth is None else truth.score,
+        true_episodes=_whole(first["true_episodes"] if truth is None else truth.episodes),
+        updates=_whole(first["updates"]),
+        seconds=first["seconds"],
+        hyperparameters=first["hyperparameters"] or {},
+    )
+
+
+def _whole(number: float | None) -> int | None:
+    return None if number is None else int(number)
+
+
+def _curves(rows: list[dict[str, Any]], key: tuple[str, ...]) -> dict[tuple, Curve]:
+    found: dict[tuple, list[tuple[float, float]]] = defaultdict(list)
+    for row in rows:
+        if row["update"] is not None:
+            found[tuple(row[name] for name in key)].append((row["update"], np.nan if row["value"] is None else row["value"]))
+    return {name: Curve(*np.array(sorted(points, key=lambda point: point[0])).T) for name, points in found.items()}
