@@ -182,15 +182,16 @@ def draw(key: jax.Array, batch_size: int, packed: Packed, place: Place, expert_r
 def gather(layout: Layout, packed: Packed, place: Place, drawn: jax.Array, expert_rows: int | None) -> Batch:
     """The batch whose rows were `drawn`."""
     rows, expert, initial = drawn
-    batch = _unpack(layout, packed, place, rows)
+    batch = unpack(layout, packed, place, rows)
     if expert_rows:
-        batch = batch._replace(expert=_unpack(layout, packed, place, expert))
+        batch = batch._replace(expert=unpack(layout, packed, place, expert))
     if len(packed.initial_observations):
         batch = batch._replace(initial_observations=packed.initial_observations[initial])
     return batch
 
 
-def _unpack(layout: Layout, packed: Packed, place: Place, rows: jax.Array) -> Batch:
+def unpack(layout: Layout, packed: Packed, place: Place, rows: jax.Array) -> Batch:
+    """The batch of these rows, as the member in this place sees them."""
     fields = _columns(packed.rows[rows], layout.shared)
     if layout.own:
         fields |= _columns(packed.own[place.own, rows], layout.own)

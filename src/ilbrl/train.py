@@ -13,7 +13,7 @@ A member whose losses leave the finite or plausible range is frozen as it was an
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -46,6 +46,14 @@ class Learner(Protocol):
     def step(self, cfg: Any, state: Any, batch: Batch, key: jax.Array, phase: int) -> tuple[Any, Info]: ...
 
 
+class Probe(NamedTuple):
+    """What is read off every member at the end of each chunk, beside the means of its updates' metrics."""
+
+    start: int  # the rows start … stop − 1 of the feed are handed to `read` as one batch
+    stop: int
+    read: Callable[[Any, Any, Batch], Info]  # (configuration, state, batch) → scalars
+
+
 class Members(NamedTuple):
     """The state of a population; every leaf has a leading axis of P."""
 
@@ -59,7 +67,7 @@ class Fitted:
 
     state: Any  # the learner's state, every leaf [P, …] NumPy
     diverged_at: np.ndarray  # [P] update number; −1: never
-    metrics: dict[str, np.ndarray]  # name → [chunks, P] means over each chunk; "update" → [chunks]
+    metrics: dict[str, np.ndarray]  # name → [chunks, P] means over each chunk, or the probe's; "update" → [chunks]
     updates: int
     seconds: float  # of training in this process, compilation included
 
@@ -78,6 +86,7 @@ def fit(
     *,
     q_limit: float | Sequence[float] = np.inf,
     chunk: int | None = None,
+    probe: Probe | None = None,
     resume_from: Path | None = None,
     identity: dict[str, Any] | None = None,
     save_every: float = 60.0,
@@ -89,6 +98,7 @@ def fit(
 
     q_limit: [P] or one for all: a mean |Q| beyond it marks the member diverged.
     chunk: updates between reports; no influence on the result.
+    probe: what else each report shall hold, read off the members as they are then; no influence on the result.
     resume_from: a checkpoint file: written about every `save_every` seconds and at the end, continued from if there.
     identity: what else a checkpoint must agree in before it is continued (the data's hash, say).
     A population that does not fit into memory is trained in groups, one after the other.
@@ -114,7 +124,7 @@ def fit(
             known = {"configs": [repr(c) for c in configs[group]], "seeds": [int(seed) for seed in seeds[group]]}
             saved = _group_file(resume_from, number, len(groups))
             kept = Checkpoint(saved, {**known, "rows": feed.num_rows, **(identity or {})}, save_every)
-            loop = Loop(learner, spec, layout, packed, feed.expert_rows, period, chunk, updates)
+            loop = Loop(learner, spec, layout, packed, feed.expert_rows, period, chunk, updates, probe)
             parts.append(_train(loop, inputs, kept, log, advance))
     states, diverged_at, histories = zip(*parts)
     return Fitted(
@@ -137,6 +147,7 @@ class Loop(NamedTuple):
     period: int
     chunk: int
     updates: int
+    probe: Probe | None
 
 
 def _train(loop: Loop, inputs: Any, kept: Checkpoint, log: Log | None, advance: Advance):
@@ -159,7 +170,7 @@ def _train(loop: Loop, inputs: Any, kept: Checkpoint, log: Log | None, advance: 
     advance(done * members)
     while done < loop.updates:
         length = min(loop.chunk, loop.updates - done)
-        program = _compile(loop.learner, loop.layout, mesh, length, loop.period, loop.expert_rows)
+        program = _compile(loop.learner, loop.layout, mesh, length, loop.period, loop.expert_rows, loop.probe)
         before = time.monotonic()
         population, info = program(population, cfg, place, loop_keys, limit, packed, done)
         record = {name: np.asarray(values)[:members] for name, values in info.items()}
@@ -200,8 +211,16 @@ def default_chunk() -> int:
 
 
 @cache
-def _compile(learner: Learner, layout: feeding.Layout, mesh: Mesh, length: int, period: int, expert_rows: int | None):
-    """A jitted program that advances every member by `length` updates."""
+def _compile(
+    learner: Learner,
+    layout: feeding.Layout,
+    mesh: Mesh,
+    length: int,
+    period: int,
+    expert_rows: int | None,
+    probe: Probe | None,
+):
+    """A jitted program that advances every member by `length` updates and then reads it."""
 
     def member(members: Members, cfg: Any, place: Any, key: jax.Array, limit: jax.Array, packed: Any, start: jax.Array):
         numbers = start + jnp.arange(length)
@@ -220,7 +239,11 @@ def _compile(learner: Learner, layout: feeding.Layout, mesh: Mesh, length: int, 
 
         blocks = jax.tree.map(lambda x: x.reshape(length // period, period, *x.shape[1:]), (numbers, drawn, step_keys))
         members, infos = jax.lax.scan(update, members, blocks)
-        return members, jax.tree.map(lambda x: x.mean(0), infos)
+        means = jax.tree.map(lambda x: x.mean(0), infos)
+        if probe is None:
+            return members, means
+        batch = feeding.unpack(layout, packed, place, jnp.arange(probe.start, probe.stop))
+        return members, means | probe.read(cfg, members.state, batch)
 
     def take_turns(members, cfg, place, keys, limit, packed, start):
         turns = (members, cfg, place, keys, limit)
