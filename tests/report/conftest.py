@@ -72,7 +72,9 @@ def _candidate(rng, algorithm, configuration, policy_seed, configurations, seeds
         "configuration": configuration,
         "policy_seed": policy_seed,
         "values": [None if diverged else value + rng.normal(0, 2) for _ in range(3)],
-        "verdicts": ["diverged"] * 3 if diverged else ["converged", "converged", "moving" if configuration == 2 else "converged"],
+        "verdicts": ["diverged"] * 3
+        if diverged
+        else ["converged", "converged", "moving" if configuration == 2 else "converged"],
         "diverged": int(diverged),
         "true_score": float(true_score) if scored else None,
         "true_return": float(true_score * 32.5 - 20),

@@ -205,5 +205,3 @@ class Scores:
     task: str | None = None
     scores: tuple[Score, ...] = ()
     references: dict[str, Reference] = field(default_factory=dict)
-
-

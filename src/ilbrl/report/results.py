@@ -198,5 +198,7 @@ def _curves(rows: list[dict[str, Any]], key: tuple[str, ...]) -> dict[tuple, Cur
     found: dict[tuple, list[tuple[float, float]]] = defaultdict(list)
     for row in rows:
         if row["update"] is not None:
-            found[tuple(row[name] for name in key)].append((row["update"], np.nan if row["value"] is None else row["value"]))
+            found[tuple(row[name] for name in key)].append(
+                (row["update"], np.nan if row["value"] is None else row["value"])
+            )
     return {name: Curve(*np.array(sorted(points, key=lambda point: point[0])).T) for name, points in found.items()}

@@ -1,0 +1,84 @@
+"""Pictures of the candidates: what they are worth offline, in truth, and what choosing among them cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ilbrl.report.palette import display, styles
+from ilbrl.report.pertask import NORMAL_95
+from ilbrl.report.pictures.picture import Picture, Series
+from ilbrl.report.results import Run
+from ilbrl.report.selection import selection_regret, true_label, truth
+
+
+def offline_values(run: Run, only: Sequence[str] | None = None) -> Picture | None:
+    """The offline value of every algorithm's selected configuration."""
+    chosen = {name: c for name, c in run.selection.algorithms.items() if c.value is not None}
+    shown = [name for name in chosen if only is None or name in only]
+    if not shown:
+        return None
+    look, series = styles(list(run.selection.algorithms)), []
+    for i, name in enumerate(shown):
+        value, half = np.atleast_1d(chosen[name].value), NORMAL_95 * (chosen[name].value_std_error or 0.0)
+        y, label = (
+            np.atleast_1d(float(len(shown) - 1 - i)),
+            f"{display(name)}, configuration {chosen[name].configuration}",
+        )
+        series.append(Series(display(name), look[name], value, y, "points", value - half, value + half, (label,)))
+    return Picture(
+        "offline-values" if only is None else "ablation-offline", "What each algorithm is worth offline",
+        "Estimated discounted value of the selected configuration, from logs alone; bars are ± 1.96 standard errors.",
+        "offline value", "", tuple(series), sideways=True, y_names=tuple(display(name) for name in reversed(shown)),
+    )  # fmt: skip
+
+
+def estimated_against_true(run: Run) -> Picture | None:
+    look, series = styles(run.algorithms), []
+    for algorithm in run.algorithms:
+        for selected in (False, True):
+            own = [
+                c
+                for c in run.candidates
+                if (c.algorithm, c.selected) == (algorithm, selected)
+                and c.offline_value is not None
+                and truth(run, c) is not None
+            ]
+            if own:
+                x = np.array([truth(run, c) for c in own], float)
+                y = np.array([c.offline_value for c in own], float)
+                half = NORMAL_95 * np.array([c.offline_std_error or 0.0 for c in own])
+                labels = tuple(f"{display(algorithm)} {c.configuration}, seed {c.policy_seed}" for c in own)
+                name = display(algorithm) + (", selected" if selected else "")
+                series.append(Series(name, look[algorithm], x, y, "points", y - half, y + half, labels, selected))
+    if not series:
+        return None
+    return Picture(
+        "estimated-against-true", "Offline value against true score",
+        "One dot per policy. Rising to the right means that the offline value ranks policies rightly; bars are ± 1.96 standard errors.",
+        true_label(run), "offline value", tuple(series),
+    )  # fmt: skip
+
+
+def regret_picture(run: Run) -> Picture | None:
+    found = selection_regret(run)
+    if not found:
+        return None
+    look, series, names = styles(run.algorithms), [], list(found)
+    for i, (algorithm, each) in enumerate(found.items()):
+        y = float(len(names) - 1 - i)
+        others = [c for c in each.configurations if c != each.chosen]
+        labels = tuple(f"{display(algorithm)} {c}" for c in others)
+        x = np.array([each.configurations[c] for c in others])
+        series.append(
+            Series(display(algorithm), look[algorithm], x, np.full(len(x), y), "points", labels=labels, emphasis=False)
+        )
+        label = f"{display(algorithm)} {each.chosen}, selected: regret {each.regret:.3g}"
+        x, y = np.atleast_1d(each.selected), np.atleast_1d(y)
+        series.append(Series(f"{display(algorithm)}, selected", look[algorithm], x, y, "points", labels=(label,)))
+    return Picture(
+        "regret", "The regret of selection",
+        "Mean true score of every configuration; the strong one was selected offline. Its distance to the rightmost is what selection cost.",
+        true_label(run), "", tuple(series), sideways=True, y_names=tuple(display(name) for name in reversed(names)),
+    )  # fmt: skip

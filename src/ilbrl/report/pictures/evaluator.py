@@ -1,0 +1,58 @@
+"""Pictures of the off-policy evaluator on policies whose value is known."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ilbrl.report.palette import STYLES
+from ilbrl.report.pertask import NORMAL_95
+from ilbrl.report.pictures.picture import Line, Picture, Series, band
+from ilbrl.report.results import Run
+
+
+def calibration(run: Run) -> Picture | None:
+    """Estimate against truth for the known policies, under the chosen evaluator."""
+    chosen = next((each for each in run.tuning.configurations if each.id == run.tuning.chosen), None)
+    if chosen is None:
+        return None
+    series = []
+    for i, (name, each) in enumerate(chosen.policies.items()):
+        if each.estimate is None or each.truth is None:
+            continue
+        x, y, half = np.atleast_1d(each.truth), np.atleast_1d(each.estimate), NORMAL_95 * (each.std_error or 0.0)
+        spread = "" if each.truth_std_error is None else f", truth ± {NORMAL_95 * each.truth_std_error:.3g}"
+        label = f"{name}: {each.verdict or 'no verdict'}{spread}"
+        series.append(Series(name, STYLES[i % len(STYLES)], x, y, "points", y - half, y + half, (label,)))
+    if not series:
+        return None
+    return Picture(
+        "calibration", "Estimate against truth",
+        "Policies whose value is known: on the line the estimate is right, above it too hopeful. Bars are ± 1.96 standard errors.",
+        "true discounted value", "estimated value", tuple(series), identity=True,
+    )  # fmt: skip
+
+
+def value_curves(run: Run) -> Picture | None:
+    """OPE values over updates, by data composition, at the chosen learning rate and target period."""
+    chosen = next((each for each in run.tuning.configurations if each.id == run.tuning.chosen), None)
+    if chosen is None or not run.tuning_values:
+        return None
+    siblings = [
+        each
+        for each in run.tuning.configurations
+        if (each.lr, each.target_update_every) == (chosen.lr, chosen.target_update_every)
+    ]
+    policies, series = list(dict.fromkeys(key[0] for key in run.tuning_values)), []
+    for i, each in enumerate(siblings):
+        for j, policy in enumerate(policies):
+            seeds = [v for (p, c, _), v in run.tuning_values.items() if p == policy and c == str(each.id)]
+            if seeds:
+                style = STYLES[i % len(STYLES)]._replace(dash=("-", "--", ":", "-.")[j % 4], marker="")
+                name = f"{policy}, {each.expert_fraction:.0%} expert" if each.expert_fraction is not None else policy
+                series.append(band(name, style, seeds, emphasis=each.id == chosen.id))
+    truths = tuple(Line("y", known.truth, f"{name}, true") for name, known in run.tuning.known.items() if known.truth)
+    return Picture(
+        "value-curves", "Offline values while the evaluator learns, by data composition",
+        "Mean over evaluation seeds with their range. Lines that settle near the dashes can be used; the chosen composition is drawn strong.",
+        "updates of the evaluator", "estimated value", tuple(series), truths,
+    )  # fmt: skip

@@ -1,0 +1,122 @@
+"""Pictures of true scores over all runs: the paper's intervals and profiles, task by task, and who beats whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import numpy as np
+
+from ilbrl.report.bootstrap import Interval, comparison, interval
+from ilbrl.report.palette import NEUTRAL, display, styles
+from ilbrl.report.pertask import normal_mean
+from ilbrl.report.pictures.picture import LINE_POINTS, Line, Picture, Series
+from ilbrl.report.scoreboard import Scoreboard
+from ilbrl.report.statistics import iqm, probability_of_improvement, profile
+
+
+def unit_label(board: Scoreboard) -> str:
+    return "normalised score" if board.unit == "score" else "return"
+
+
+def iqm_intervals(
+    board: Scoreboard, found: dict[str, dict[str, Interval]], only: Sequence[str] | None = None
+) -> Picture | None:
+    """Interval bars of the IQM, with the exploratory policy's and the expert's line."""
+    shown = [name for name in found if only is None or name in only]
+    if not shown:
+        return None
+    look = styles(list(board.scores))
+    over = "all tasks" if len(board.tasks) > 1 else board.tasks[0]
+    series = tuple(
+        Series(
+            display(name), look[name], *map(np.atleast_1d, (found[name]["iqm"].point, len(shown) - 1 - i)), "points",
+            np.atleast_1d(found[name]["iqm"].low), np.atleast_1d(found[name]["iqm"].high), (display(name),),
+        )
+        for i, name in enumerate(shown)
+    )  # fmt: skip
+    return Picture(
+        "iqm" if only is None else "ablation-iqm",
+        f"Interquartile mean, {over}",
+        "Each dot is the mean of the middle runs of each task; the bar is its 95 % bootstrap interval.",
+        unit_label(board), "", series, tuple(_references(board, "x")), sideways=True,
+        y_names=tuple(display(name) for name in reversed(shown)),
+    )  # fmt: skip
+
+
+def _references(board: Scoreboard, axis: Literal["x", "y"]) -> Iterator[Line]:
+    for name in ("exploratory", "expert"):
+        value = board.reference(name)
+        if value is not None:
+            yield Line(axis, value, name)
+
+
+def performance_profiles(
+    board: Scoreboard, rng: np.random.Generator, only: Sequence[str] | None = None
+) -> Picture | None:
+    matrices = {name: matrix for name, matrix in board.matrices.items() if only is None or name in only}
+    if not matrices:
+        return None
+    everything = np.concatenate([matrix.ravel() for matrix in matrices.values()])
+    thresholds = np.linspace(min(0.0, everything.min()), everything.max() * 1.02 + 1e-9, LINE_POINTS)
+    look = styles(list(board.scores))
+    series = []
+    for name, matrix in matrices.items():
+        found = interval(matrix, profile(thresholds), rng, resamples=2_000)
+        bounds = np.asarray(found.low), np.asarray(found.high)
+        series.append(Series(display(name), look[name], thresholds, np.asarray(found.point), "line", *bounds))
+    return Picture(
+        "profile" if only is None else "ablation-profile",
+        "Performance profile",
+        "The share of runs that score above the value below; farther to the upper right is better. Bands are 95 %.",
+        unit_label(board), "share of runs above", tuple(series), tuple(_references(board, "x")),
+    )  # fmt: skip
+
+
+def per_task(board: Scoreboard) -> Picture:
+    """Mean ± normal 95 % of every algorithm, task by task, side by side."""
+    look, count = styles(list(board.scores)), len(board.scores)
+    series = []
+    for i, (name, scores) in enumerate(board.scores.items()):
+        tasks = [task for task in board.tasks if task in scores]
+        means = [normal_mean(scores[task]) for task in tasks]
+        x = np.array([board.tasks.index(task) for task in tasks]) + (i - (count - 1) / 2) * 0.7 / count
+        y, half = np.array([m.value for m in means]), np.nan_to_num([m.half_width for m in means])
+        labels = tuple(f"{display(name)}, {task}, {m.runs} runs" for task, m in zip(tasks, means))
+        series.append(Series(display(name), look[name], x, y, "points", y - half, y + half, labels))
+    for name in ("exploratory", "expert"):
+        known = [
+            (i, board.references[name][task])
+            for i, task in enumerate(board.tasks)
+            if task in board.references.get(name, {})
+        ]
+        if known:
+            x = np.concatenate([[i - 0.45, i + 0.45, np.nan] for i, _ in known])
+            y = np.concatenate([[value, value, np.nan] for _, value in known])
+            series.append(Series(name, NEUTRAL._replace(dash="--" if name == "exploratory" else ":"), x, y))
+    return Picture(
+        "per-task", "Task by task", "Mean over runs with its normal 95 % interval.",
+        "", unit_label(board), tuple(series), x_names=board.tasks,
+    )  # fmt: skip
+
+
+def improvement(board: Scoreboard, rng: np.random.Generator) -> Picture | None:
+    """How likely a run of the algorithm with the highest IQM beats a run of each other one."""
+    matrices = board.matrices
+    if len(matrices) < 2:
+        return None
+    best = max(matrices, key=lambda name: float(iqm(matrices[name])))
+    others, look = [name for name in matrices if name != best], styles(list(board.scores))
+    series = []
+    for i, name in enumerate(others):
+        found = comparison(matrices[best], matrices[name], probability_of_improvement, rng)
+        x, low, high = (np.atleast_1d(100 * value) for value in found)
+        y = np.atleast_1d(float(len(others) - 1 - i))
+        label = f"{display(best)} against {display(name)}"
+        series.append(Series(display(name), look[name], x, y, "points", low, high, (label,)))
+    return Picture(
+        "improvement", f"How often {display(best)} wins",
+        f"The chance that a run of {display(best)} scores higher than one of the other on the same task; 50 % is a draw.",
+        "percent", "", tuple(series), (Line("x", 50.0, "a draw"),), sideways=True,
+        y_names=tuple(display(name) for name in reversed(others)),
+    )  # fmt: skip
