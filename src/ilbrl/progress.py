@@ -11,13 +11,13 @@ Advance = Callable[..., None]
 
 @contextmanager
 def progress(label: str, total: int, unit: str, quiet: bool = False) -> Iterator[Advance]:
-    """Yield `advance(n, note="")`, which moves a bar of `total` units on standard error.
+    """Yield `advance(n, note="", total=None)`, which moves a bar of `total` units on standard error.
 
     Nothing is drawn when `quiet`, or when standard error is not a terminal: logs stay readable and standard
     output belongs to results.
     """
     if quiet or not sys.stderr.isatty():
-        yield lambda n=1, note="": None
+        yield lambda n=1, note="", total=None: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
@@ -37,4 +37,4 @@ def progress(label: str, total: int, unit: str, quiet: bool = False) -> Iterator
     )
     with Progress(*columns, console=Console(stderr=True), transient=True, speed_estimate_period=60) as bar:
         task = bar.add_task(label, total=total, note="")
-        yield lambda n=1, note="": bar.update(task, advance=n, note=note)
+        yield lambda n=1, note="", total=None: bar.update(task, advance=n, note=note, total=total)

@@ -1,0 +1,35 @@
+"""`python -m ilbrl.protocol STUDY.toml RUN`: a study where there is no terminal and no command-line library.
+
+python -m ilbrl.protocol studies/locomotion-hopper.toml runs/hopper
+python -m ilbrl.protocol --reveal runs/hopper
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from ilbrl.errors import IlbrlError
+from ilbrl.protocol.run import reveal
+from ilbrl.protocol.study import Study
+
+
+def main(words: list[str]) -> int:
+    if len(words) != 2:
+        print(__doc__, file=sys.stderr)
+        return 2
+    try:
+        if words[0] == "--reveal":
+            reveal(Path(words[1]))
+            return 0
+        return 1 if Study.load(words[0]).run(words[1]).nothing else 0
+    except IlbrlError as error:
+        print(f"ilbrl.protocol: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"\nstopped; the same command continues from here: {' '.join(sys.argv)}", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

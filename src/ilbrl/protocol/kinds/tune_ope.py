@@ -1,0 +1,80 @@
+"""Tune the off-policy evaluator on the known policies (Algorithm 2, phase 2)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ilbrl import ope
+from ilbrl.feed import Spec
+from ilbrl.policy import Policy
+from ilbrl.protocol.evaluator import EVALUATION_PARTS, as_inputs, from_inputs, settings_of
+from ilbrl.protocol.folder import write_csv, write_json
+from ilbrl.protocol.jobs import Job, Report
+from ilbrl.protocol.logs import Parts
+from ilbrl.protocol.study import Study
+from ilbrl.protocol.tables import VALUES
+from ilbrl.protocol.updates import counted
+
+
+def job(study: Study, parts: Parts) -> Job:
+    settings = settings_of(study.evaluation)
+    members = len(settings) * len(parts.known) * len(study.evaluation_seeds)
+    return Job(
+        "tune-ope",
+        {
+            "settings": [as_inputs(setting) for setting in settings],
+            "known": {
+                known.name: {
+                    "policy": _fingerprint(known.policy),
+                    "variant": known.variant,
+                    "episodes": known.episodes.content_hash,
+                }
+                for known in parts.known
+            },
+            "seeds": study.evaluation_seeds,
+            "updates": study.evaluation.evaluation_updates,
+            "task": study.task or study.name,
+            "data": {name: parts.hashes[name] for name in EVALUATION_PARTS},
+        },
+        updates=members * study.evaluation.evaluation_updates,
+        members=members,
+    )
+
+
+def work(inputs: Mapping[str, Any], parts: Parts, upstream: Sequence[Path], folder: Path, report: Report) -> None:
+    del upstream
+    settings = [from_inputs(table) for table in inputs["settings"]]
+    data = ope.EvaluationData.of_composition(
+        parts.composition, [s.expert_fraction for s in settings], Spec.of(parts.composition.training)
+    )
+    tuning = ope.tune(
+        parts.known,
+        data,
+        settings,
+        inputs["seeds"],
+        inputs["updates"],
+        resume_from=folder / "checkpoint.safetensors",
+        log=counted(report),
+        quiet=True,
+    )
+    values = [
+        ["tuning", e.policy, inputs["task"], "", "", "", e.setting, e.seed, int(update), f"{value:.6g}"]
+        for e in tuning.evaluation.estimates
+        for update, value in zip(e.updates, e.values)
+    ]
+    write_csv(folder / "values.csv", VALUES, values)
+    write_json(folder / "result.json", tuning.to_json())
+
+
+def _fingerprint(policy: Any) -> str:
+    """SHA-256 of what makes a policy act as it does."""
+    assert isinstance(policy, Policy)
+    digest = hashlib.sha256(repr((policy.head, policy.activation, policy.log_std_bounds, policy.mean_bound)).encode())
+    for array in (*(a for layer in policy.layers for a in layer), policy.action_low, policy.action_high):
+        digest.update(array.tobytes())
+    for array in (policy.obs_mean, policy.obs_std):
+        digest.update(b"" if array is None else array.tobytes())
+    return digest.hexdigest()

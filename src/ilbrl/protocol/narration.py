@@ -1,0 +1,47 @@
+"""What the user sees of a study: one line per phase, a bar for the whole, and the same lines in log.txt."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+
+from ilbrl.progress import Advance, progress
+
+
+class Narrator:
+    """Says what happens on standard error (unless quiet) and in log.txt."""
+
+    def __init__(self, folder: Path, quiet: bool) -> None:
+        self.file = folder / "log.txt"
+        self.quiet = quiet
+        self.started = time.monotonic()
+
+    def say(self, line: str) -> None:
+        if not self.quiet:
+            print(line, file=sys.stderr, flush=True)
+        with self.file.open("a") as file:
+            file.write(f"{datetime.now().isoformat(timespec='seconds')}  {line}\n")
+
+    @contextmanager
+    def working(self, label: str, updates: int) -> Iterator[Advance]:
+        """A bar over so many updates, with rate and remaining time, where standard error is a terminal."""
+        with progress(label, updates, "updates", self.quiet) as advance:
+            yield advance
+
+    @property
+    def elapsed(self) -> str:
+        return duration(time.monotonic() - self.started)
+
+
+def duration(seconds: float) -> str:
+    """`41 s`, `3 min 5 s`, `2 h 10 min`."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

@@ -1,0 +1,138 @@
+"""Algorithm 2, phase 4: which configuration of each algorithm is selected, from offline values alone.
+
+A policy has *converged* when its training did not diverge, none of its evaluations did, and at least half of them
+converged. A configuration is *eligible* when at least half of its policy seeds have converged; its value is the mean over
+all converged evaluations of policies whose training did not diverge. The eligible configuration with the highest value
+wins; ties go to the earlier draw. Its best seed is the converged one with the highest mean. Pure functions throughout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ilbrl.protocol.tables import Candidate
+
+
+class Judged(NamedTuple):
+    """One configuration, as its evaluations show it."""
+
+    configuration: int
+    value: float | None  # mean of its converged evaluations; None: there are none
+    value_std_error: float | None  # over policy seeds
+    converged_share: float  # of its policy seeds
+    eligible: bool
+    best_seed: int | None
+    hyperparameters: dict[str, Any]
+
+
+def converged_values(candidate: Candidate) -> list[float]:
+    """Values of its converged evaluations; none where its training diverged."""
+    if candidate.diverged:
+        return []
+    return [e["value"] for e in candidate.estimates if e["verdict"] == "converged"]
+
+
+def has_converged(candidate: Candidate) -> bool:
+    verdicts = [e["verdict"] for e in candidate.estimates]
+    if candidate.diverged or not verdicts or "diverged" in verdicts:
+        return False
+    return 2 * verdicts.count("converged") >= len(verdicts)
+
+
+def judge(seeds: Sequence[Candidate]) -> Judged:
+    """One configuration: its candidates differ in the policy seed alone."""
+    share = sum(map(has_converged, seeds)) / len(seeds)
+    values = [value for candidate in seeds for value in converged_values(candidate)]
+    means = {c.policy_seed: float(np.mean(v)) for c in seeds if (v := converged_values(c))}
+    settled = [c.policy_seed for c in seeds if has_converged(c)]
+    spread = float(np.std(list(means.values()), ddof=1) / np.sqrt(len(means))) if len(means) > 1 else None
+    return Judged(
+        configuration=seeds[0].configuration,
+        value=float(np.mean(values)) if values else None,
+        value_std_error=spread,
+        converged_share=share,
+        eligible=share >= 0.5 and bool(values),
+        best_seed=max(settled, key=lambda seed: means[seed]) if settled else None,
+        hyperparameters=seeds[0].hyperparameters,
+    )
+
+
+def judge_all(candidates: Sequence[Candidate]) -> dict[str, list[Judged]]:
+    """Algorithm → its configurations, in the order of their draws."""
+    groups: dict[str, dict[int, list[Candidate]]] = {}
+    for c in candidates:
+        groups.setdefault(c.algorithm, {}).setdefault(c.configuration, []).append(c)
+    return {name: [judge(by_number[n]) for n in sorted(by_number)] for name, by_number in groups.items()}
+
+
+def winner(configurations: Sequence[Judged]) -> Judged | None:
+    """The eligible configuration with the highest value; the earlier draw among equals."""
+    eligible = [c for c in configurations if c.eligible]
+    return max(eligible, key=lambda c: (c.value, -c.configuration)) if eligible else None
+
+
+def select(candidates: Sequence[Candidate]) -> dict[str, Any]:
+    """selection.json (docs/runs.md), without the paths of policies, which are not decided here."""
+    judged = judge_all(candidates)
+    chosen = {name: won for name, table in judged.items() if (won := winner(table))}
+    selection: dict[str, Any] = {"algorithms": {name: _entry(judged[name], chosen.get(name)) for name in judged}}
+    if not chosen:
+        selection["overall"] = None
+        selection["nothing"] = (
+            "Nothing was selected: no configuration of any algorithm has at least half of its policy seeds trained and"
+            f" evaluated to convergence ({_fates(candidates)}). More evaluation updates, smaller learning rates or more"
+            " data may help; tuning.json and curves.csv show where it went wrong."
+        )
+        return selection
+    best = max(chosen, key=lambda name: (chosen[name].value, name))
+    won = chosen[best]
+    selection["overall"] = {
+        "algorithm": best,
+        "configuration": won.configuration,
+        "value": won.value,
+        "reason": f"the highest offline value ({won.value:.4g}) among the selected configurations of "
+        f"{', '.join(f'{name} ({chosen[name].value:.4g})' for name in chosen)}",
+    }
+    selection["nothing"] = None
+    return selection
+
+
+def _entry(table: Sequence[Judged], won: Judged | None) -> dict[str, Any]:
+    eligible = sum(c.eligible for c in table)
+    shown = [c._asdict() for c in table]
+    columns = ("configuration", "value", "converged_share", "eligible")
+    entry = {
+        "configuration": None,
+        "hyperparameters": {},
+        "value": None,
+        "value_std_error": None,
+        "eligible": eligible,
+        "converged_share": None,
+        "best_seed": None,
+        "policies": [],
+        "table": [{name: row[name] for name in columns} for row in shown],
+        "reason": f"none of its {len(table)} configurations is eligible: too few policy seeds converged",
+    }
+    if won is None:
+        return entry
+    taken = ("configuration", "hyperparameters", "value", "value_std_error", "converged_share", "best_seed")
+    return (
+        entry
+        | {name: won._asdict()[name] for name in taken}
+        | {
+            "reason": f"the highest offline value ({won.value:.4g}) of {eligible} eligible among {len(table)} configurations"
+        }
+    )
+
+
+def _fates(candidates: Sequence[Candidate]) -> str:
+    verdicts = [e["verdict"] for c in candidates if not c.diverged for e in c.estimates]
+    diverged = sum(c.diverged for c in candidates)
+    return (
+        f"training diverged for {diverged} of {len(candidates)} policies; of {len(verdicts)} evaluations"
+        f" {verdicts.count('converged')} converged, {verdicts.count('moving')} were still moving and"
+        f" {verdicts.count('diverged')} diverged"
+    )
