@@ -27,7 +27,7 @@ from ilbrl.ope import expected_sarsa
 from ilbrl.ope.evaluables import Evaluable, NextActions, act
 from ilbrl.ope.evaluation_data import EvaluationData
 from ilbrl.ope.settings import Setting
-from ilbrl.ope.verdicts import FREEZE, SLACK, Word, verdict
+from ilbrl.ope.verdicts import FREEZE, SLACK, WORDS, Word, verdict
 
 POINTS = 100  # of the value curve
 LONGEST_CHUNK = 5000
@@ -85,7 +85,8 @@ def combine(estimates: Sequence[Estimate]) -> Combined:
     per_seed = np.array([e.value for e in estimates])
     states = np.mean([e.initial_values for e in estimates], axis=0)
     parts = [x.var(ddof=1) / len(x) for x in (per_seed, states) if len(x) > 1]
-    worst = max((e.verdict for e in estimates), key=("converged", "moving", "diverged").index)
+    verdicts: list[Word] = [e.verdict for e in estimates]
+    worst = max(verdicts, key=WORDS.index)
     std_error = float(np.sqrt(sum(parts))) if parts else float("nan")
     return Combined(float(per_seed.mean()), std_error, worst, tuple(per_seed.tolist()))
 

@@ -22,7 +22,7 @@ FARTHER = 1.5  # times the known policies' distance from the data, beyond which 
 RULE = (
     "Distrust: a known policy diverged, or is ranked wrongly, or the mean value error exceeds the spread of the known"
     " policies' true values. Care: only one known policy; an estimate still moving; an evaluation seed that orders them"
-    f" otherwise; a mean value error beyond {TRUSTED_VALUE_ERROR:.0%} of the spread; true values that their own episodes"
+    f" otherwise; a mean value error beyond {TRUSTED_VALUE_ERROR:.0%} of the spread; true values that their episodes"
     f" do not tell apart; fewer than {FEW_EPISODES} episodes behind a true value, or returns cut off while more than"
     f" {CUT_OFF:.0%} of the discount is left; a data mixture that missed its expert fraction. Trust: none of these."
 )

@@ -3,7 +3,7 @@
 The rule looks at the curve of a policy's value over updates, v(t), up to now (update T):
 
     diverged    the loop froze the member (a loss that is not finite, or a mean |Q| beyond `FREEZE` times what the
-                rewards allow), or v(T) lies outside the values that the rewards allow, widened by `SLACK` of their range
+                rewards allow), or v(T) lies outside the values that they allow, widened by `SLACK` of their range
     converged   the drift |mean v over (7T/8, T] − mean v over (3T/4, 7T/8]| is at most `TOLERANCE` of |v|, beyond
                 what noise alone makes of such a difference (two standard errors, but no more than 2 `TOLERANCE`)
     moving      otherwise
@@ -24,6 +24,7 @@ TOLERANCE = 0.01
 FEWEST_POINTS = 16  # of a curve, for its last quarter to have two halves
 
 Word = Literal["converged", "moving", "diverged"]
+WORDS: tuple[Word, ...] = ("converged", "moving", "diverged")  # from good to bad
 
 
 class Verdict(NamedTuple):
