@@ -11,7 +11,7 @@ import jax
 import numpy as np
 import pytest
 
-from ilbrl import memory, train
+from ilbrl import memory, nets, train
 from ilbrl.agents import td3bc
 from ilbrl.errors import IlbrlError
 from ilbrl.feed import Feed, Spec
@@ -57,6 +57,22 @@ def test_chunks_change_no_bit(whole):
     cut = fit([CFG, replace(CFG, lam=2.0, actor_lr=1e-3)], [3, 5], 100, chunk=30)
     assert_identical(jax.tree.leaves(whole.state), jax.tree.leaves(cut.state))
     assert cut.metrics["update"].tolist() == [30, 60, 90, 100]
+
+
+def test_a_probe_reads_the_members_and_changes_no_bit(whole):
+    """The mean of Q₁ over rows 2 and 3, read after 50 and after 100 updates."""
+
+    def read(cfg, state, batch):
+        return {"first": nets.twin_critics(state.critic.params, batch.observations, batch.actions)[0].mean()}
+
+    configs, seeds = [CFG, replace(CFG, lam=2.0, actor_lr=1e-3)], [3, 5]
+    probed = fit(configs, seeds, 100, chunk=50, probe=train.Probe(2, 4, read))
+    assert_identical(jax.tree.leaves(whole.state), jax.tree.leaves(probed.state))
+    rows = feed().shared["observations"][2:4], feed().shared["actions"][2:4]
+    for p in range(2):
+        expected = nets.twin_critics(probed.member(p).critic.params, *rows)[0].mean()
+        np.testing.assert_allclose(probed.metrics["first"][-1, p], expected, rtol=1e-4)
+    assert probed.metrics["first"].shape == (2, 2)
 
 
 def test_company_changes_nothing(whole):

@@ -1,6 +1,7 @@
 """Tuning on known policies: truths, the choice, the trust report and the record of it all."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -25,12 +26,8 @@ def composition(linear):
 def tuning(composition, config):
     known = ope.known_of_composition(composition, expert=lambda x: -0.8 * x, exploratory=lambda x: -0.1 * x)
     data = ope.EvaluationData.of_composition(composition, [0.5])
-    small = replace(config, hidden=(16, 16), batch_size=64, lr=3e-3)
-    settings = [
-        ope.Setting(0.5, replace(small, lr=1e-6)),
-        ope.Setting(0.5, small),
-        ope.Setting(0.5, replace(small, lr=1e4)),
-    ]
+    small = replace(config, hidden=(16, 16), batch_size=64)
+    settings = [ope.Setting(0.5, replace(small, lr=lr)) for lr in (1e-6, 3e-3, 1e4)]
     return ope.tune(known, data, settings, [0, 1], 800, quiet=True)
 
 
@@ -148,8 +145,6 @@ def estimates(low, high, verdict="converged"):
 def test_the_rule(made, truths, verdict, reason):
     trust = ope.trust_report(made, truths)
     assert trust.verdict == verdict
-    import re
-
     assert re.search(reason, " · ".join(trust.reasons))
 
 
