@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "ilbrl"
 # In the order data walks through the house: a module imports only what stands before it.
 ORDER = [
     "errors", "files", "progress", "provenance", "workers", "kernels", "nets", "config", "policy", "envs", "data",
-    "feed", "loggers", "memory", "checkpoint", "train", "rewards", "agents", "learning", "ope", "tabular",
+    "feed", "loggers", "memory", "checkpoint", "train", "rewards", "agents", "learning", "ope", "protocol", "tabular",
     "report", "cli",
 ]  # fmt: skip
 
@@ -25,6 +25,10 @@ AT_THE_EDGE = {
     "tyro": {"cli", "tabular"},  # the experiments are a command of their own
     "minari": {"data"},
     "pandas": {"data"},
+    "ray": {"protocol"},
+    "tensorboardX": {"loggers"},
+    "wandb": {"loggers"},
+    "mlflow": {"loggers"},
     "jinja2": {"report"},
 }
 

@@ -12,17 +12,19 @@ if TYPE_CHECKING:
     from ilbrl.envs import rollout
     from ilbrl.learning import fit
     from ilbrl.policy import Policy
+    from ilbrl.protocol import Study
 
 # Where each public name lives; resolved on first use, so that `import ilbrl` stays fast and needs no JAX.
 _HOMES = {
     "Dataset": "ilbrl.data",
     "Policy": "ilbrl.policy",
+    "Study": "ilbrl.protocol",
     "concatenate": "ilbrl.data",
     "fit": "ilbrl.learning",
     "load": "ilbrl.data",
     "rollout": "ilbrl.envs",
 }
-__all__ = ["Dataset", "Policy", "concatenate", "fit", "load", "rollout"]
+__all__ = ["Dataset", "Policy", "Study", "concatenate", "fit", "load", "rollout"]
 
 
 def __getattr__(name: str) -> Any:

@@ -14,6 +14,7 @@ COMMANDS = {
     "data": "inspect, convert and make datasets",
     "label": "how close every logged step is to the expert's support",
     "train": "train a population of policies from logs",
+    "tune": "the whole protocol: tune, train, evaluate offline, select",
     "rollout": "score a policy in its environment",
     "bounds": "the paper's sample-complexity bounds, as a calculator",
     "tabular": "ILBRL on a finite MDP, without any deep learning",

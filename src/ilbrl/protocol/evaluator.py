@@ -47,7 +47,7 @@ def as_inputs(setting: ope.Setting) -> dict[str, Any]:
 
 def from_inputs(table: Mapping[str, Any]) -> ope.Setting:
     hints = get_type_hints(ope.Config)
-    config = {
+    config: dict[str, Any] = {
         name: float(value) if hints[name] is float else tuple(value) if isinstance(value, list) else value
         for name, value in table["config"].items()
     }

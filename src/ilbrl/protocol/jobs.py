@@ -1,8 +1,8 @@
 """Jobs: pure functions of their inputs, addressed by the hash of these, whose results appear whole or not at all.
 
-A job is a kind (see `kinds/`), inputs that JSON can hold (settings, content hashes of the data it reads) and the jobs whose
-results it builds on. Its result is the folder jobs/KIND-HASH. Resuming is skipping what exists; changing an input changes
-the hash, of this job and of those that build on it, and of no other.
+A job is a kind (see `kinds/`), inputs that JSON can hold (settings, content hashes of the data it reads) and the jobs
+whose results it builds on. Its result is the folder jobs/KIND-HASH. Resuming is skipping what exists; changing an input
+changes the hash, of this job and of those that build on it, and of no other.
 """
 
 from __future__ import annotations

@@ -1,15 +1,11 @@
-"""What the user sees of a study: one line per phase, a bar for the whole, and the same lines in log.txt."""
+"""What the user reads of a study: one line per phase, on standard error and in log.txt."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-
-from ilbrl.progress import Advance, progress
 
 
 class Narrator:
@@ -25,12 +21,6 @@ class Narrator:
             print(line, file=sys.stderr, flush=True)
         with self.file.open("a") as file:
             file.write(f"{datetime.now().isoformat(timespec='seconds')}  {line}\n")
-
-    @contextmanager
-    def working(self, label: str, updates: int) -> Iterator[Advance]:
-        """A bar over so many updates, with rate and remaining time, where standard error is a terminal."""
-        with progress(label, updates, "updates", self.quiet) as advance:
-            yield advance
 
     @property
     def elapsed(self) -> str:

@@ -1,9 +1,9 @@
 """Random search: which configurations of each algorithm a study tries.
 
-The n-th draw of a hyper-parameter comes from the study's seed, the hyper-parameter's name and n alone. So an algorithm's
-draws do not depend on which others are in the study, more configurations begin with the fewer, another range for λ leaves
-the learning rates as they were, and ILBRL and its ablation are compared on the same draws (as the paper's were: its
-tables show the same digits for several algorithms).
+The n-th draw of a hyper-parameter comes from the study's seed, the hyper-parameter's name and n alone. So an
+algorithm's draws do not depend on which others are in the study, more configurations begin with the fewer, another
+range for λ leaves the learning rates as they were, and ILBRL and its ablation are compared on the same draws (as in the
+paper, whose tables show the same digits for several algorithms).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Algorithm 2, phase 4: which configuration of each algorithm is selected, from offline values alone.
 
 A policy has *converged* when its training did not diverge, none of its evaluations did, and at least half of them
-converged. A configuration is *eligible* when at least half of its policy seeds have converged; its value is the mean over
-all converged evaluations of policies whose training did not diverge. The eligible configuration with the highest value
-wins; ties go to the earlier draw. Its best seed is the converged one with the highest mean. Pure functions throughout.
+converged. A configuration is *eligible* when at least half of its policy seeds have converged; its value is the mean
+over all converged evaluations of policies whose training did not diverge. The eligible configuration with the highest
+value wins; ties go to the earlier draw. Its best seed is the converged one with the highest mean. Pure functions all.
 """
 
 from __future__ import annotations
@@ -122,9 +122,7 @@ def _entry(table: Sequence[Judged], won: Judged | None) -> dict[str, Any]:
     return (
         entry
         | {name: won._asdict()[name] for name in taken}
-        | {
-            "reason": f"the highest offline value ({won.value:.4g}) of {eligible} eligible among {len(table)} configurations"
-        }
+        | {"reason": f"the highest offline value ({won.value:.4g}) of {eligible} eligible configurations"}
     )
 
 

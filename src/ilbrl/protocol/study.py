@@ -69,7 +69,7 @@ class Training:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The off-policy evaluator: a grid of its settings is tried on the known policies, the best judges the candidates."""
+    """The off-policy evaluator: settings are tried on the known policies, and the best judges the candidates."""
 
     grid: str = "default"
     """Settings to try: default (18), paper (48), paper-choice (1), small."""

@@ -1,7 +1,7 @@
 """Frozen dataclasses ↔ TOML: read with the file and field in every complaint, written with every field.
 
-A field of type dict[str, str] is a table of any depth in the file (`ilbrl.lam = …` or `[search.ranges.ilbrl]`) and flat in
-memory (`"ilbrl.lam"`); its values are kept as text.
+A field of type dict[str, str] is a table of any depth in the file (`ilbrl.lam = …` or `[search.ranges.ilbrl]`) and flat
+in memory (`"ilbrl.lam"`); its values are kept as text.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Who does the jobs. Executors never regroup them: the same jobs give the same results everywhere.
 
-An executor is `execute(jobs, parts, store, report, done)`: it does the jobs (in any order), tells `report` of updates as
-far as it can, leaves every result in the store and calls `done(job)` after each.
+An executor is `execute(jobs, parts, store, report, done)`: it does the jobs (in any order), tells `report` of updates
+as far as it can, leaves every result in the store and calls `done(job)` after each.
 """
 
 from __future__ import annotations

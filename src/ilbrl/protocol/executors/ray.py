@@ -1,8 +1,8 @@
 """Jobs on a Ray cluster: one task per job, a whole GPU each where the cluster has GPUs.
 
-Nothing is assumed about file systems: the split logs travel through Ray's object store, what a job builds on travels with
-it, and its files come back as bytes, which the driver writes. A worker or node that dies costs the jobs it was at, which
-Ray starts again elsewhere. Progress moves when a job is done.
+Nothing is assumed about file systems: the split logs travel through Ray's object store, what a job builds on travels
+with it, and its files come back as bytes, which the driver writes. A worker or node that dies costs the jobs it was at,
+which Ray starts again elsewhere. Progress moves when a job is done.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ def _result(ray: Any, reference: Any, job: Job) -> dict[str, bytes]:
         raise
     except ray.exceptions.RayError as error:
         raise IlbrlError(
-            f"{job.id}: its worker died {RETRIES + 1} times ({type(error).__name__}); out of memory? Fewer members per job"
-            " (training.members_per_job) or more cpus per job need less"
+            f"{job.id}: its worker died {RETRIES + 1} times ({type(error).__name__}), perhaps for want of memory: fewer"
+            " members per job (training.members_per_job) need less"
         ) from None
 
 

@@ -2,8 +2,8 @@
 
     work(inputs, parts, upstream, folder, report)
 
-inputs: what the job's hash is made of. parts: the split logs. upstream: folders of the jobs it builds on. folder: where its
-files go, and where it finds its checkpoint when it was killed before. report: told of updates as they are done.
+inputs: what the job's hash is made of. parts: the split logs. upstream: folders of the jobs it builds on. folder: where
+its files go, and where it finds its checkpoint when it was killed before. report: told of updates as they are done.
 """
 
 from __future__ import annotations

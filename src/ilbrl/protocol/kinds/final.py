@@ -17,7 +17,7 @@ from ilbrl.protocol.logs import Parts
 from ilbrl.protocol.study import Study
 
 
-def job(study: Study, entries: Sequence[Mapping[str, Any]], upstream: Sequence[str], purpose: str) -> Job:
+def job(study: Study, entries: Sequence[Mapping[str, Any]], purpose: str) -> Job:
     """entries: {algorithm, configuration, policy_seed, job, policy}, by the ids of the training jobs that made them.
 
     With the selected policies the policies behind the logs are played too, for comparison.
@@ -32,7 +32,7 @@ def job(study: Study, entries: Sequence[Mapping[str, Any]], upstream: Sequence[s
             "policies": [dict(entry) for entry in entries],
             "purpose": purpose,
         },
-        upstream=tuple(upstream),
+        upstream=tuple(sorted({entry["job"] for entry in entries})),
         members=policies,
     )
 

@@ -1,0 +1,163 @@
+"""`ilbrl tune`: the whole protocol, from logs to a selected policy."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from dataclasses import dataclass, field, make_dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import tyro
+
+from ilbrl.envs import NOT_D4RL
+from ilbrl.errors import IlbrlError
+from ilbrl.protocol.run import StudyResult, reveal
+from ilbrl.protocol.study import PRESETS, Study
+
+USAGE = """Tune, train, evaluate offline and select, without an environment; play the selected policies once at the end.
+
+usage: ilbrl tune STUDY --out RUN …      (ilbrl tune STUDY --help lists every setting of the study)
+       ilbrl tune --reveal RUN           (afterwards: play the candidates that were not selected)
+
+STUDY is a TOML file or a preset: {presets}
+
+  ilbrl tune study.toml --out runs/mine
+  ilbrl tune small --task walker2d --seeds 3 --out runs/walker2d
+  ilbrl tune paper --task hopper --executor ray --address auto --out runs/hopper
+
+Killed or stopped, the same command continues. docs/protocol.md explains it, with a study of your own logs."""
+
+
+@dataclass(frozen=True)
+class Run:
+    out: Path
+    """The run folder; the same command continues there."""
+    executor: Literal["local", "ray"] = "local"
+    address: str | None = None
+    """Of a Ray cluster ("auto": the one this machine belongs to); by default Ray starts on this machine."""
+    change: bool = False
+    """Go on in a folder whose study differed; only what depends on the difference is computed again."""
+    again: bool = False
+    """Repeat the final evaluation although it was done; the audit records it."""
+    dashboards: tuple[Literal["tensorboard", "wandb", "mlflow"], ...] = ()
+    """Where training metrics go besides the run folder."""
+    quiet: bool = False
+    """No progress, no lines per phase; log.txt has them."""
+    json: bool = False
+    """Print one JSON object instead of text."""
+
+
+def main(words: list[str]) -> int:
+    """Run `ilbrl tune …`; the exit code is 1 if nothing could be selected."""
+    usage = USAGE.format(presets=", ".join(sorted(path.stem for path in PRESETS.glob("*.toml"))))
+    if not words or words[0] in ("-h", "--help"):
+        print(usage)
+        return 0 if words else 2
+    try:
+        if words[0] == "--reveal":
+            return _reveal(words[1:], usage)
+        run, study = parse(words)
+        return tune(study, run, "ilbrl tune " + shlex.join(words))
+    except KeyboardInterrupt:
+        print(f"\nstopped; the same command continues from here: ilbrl tune {shlex.join(words)}", file=sys.stderr)
+        return 130
+
+
+def parse(words: list[str]) -> tuple[Run, Study]:
+    """The run and the study: the file or preset named first, changed by the options that follow."""
+    study = Study.load(words[0])
+    arguments = make_dataclass("Arguments", [("run", Run), ("study", Study, field(default=study))])
+    arguments.__doc__ = f"The study {words[0]}, and what may be changed about it.\n\nTables take pairs: {_PAIRS}"
+    config = (tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff)
+    parsed: Any = tyro.cli(arguments, args=words[1:], prog=f"ilbrl tune {words[0]}", config=config)
+    return parsed.run, _with_tables_of(study, parsed.study)
+
+
+def _with_tables_of(file: Study, changed: Study) -> Study:
+    """Pairs given as options change entries of the file's tables; they do not replace the tables."""
+    return replace(
+        changed,
+        known=file.known | changed.known,
+        search=replace(changed.search, ranges=file.search.ranges | changed.search.ranges),
+        evaluation=replace(changed.evaluation, evaluator=file.evaluation.evaluator | changed.evaluation.evaluator),
+    )
+
+
+_PAIRS = "--ranges ilbrl.lam 'uniform(1, 4)' all.dtype bfloat16"
+
+
+def tune(study: Study, run: Run, command: str) -> int:
+    """Run a study and say what came of it."""
+    options = {"address": run.address} if run.executor == "ray" else {}
+    if run.address and run.executor != "ray":
+        raise IlbrlError("--address is of a Ray cluster: add --executor ray")
+    result = study.run(
+        run.out, executor=run.executor, change=run.change, again=run.again, dashboards=run.dashboards,
+        quiet=run.quiet or run.json, command=command, **options,
+    )  # fmt: skip
+    print(json.dumps(as_json(result), indent=1) if run.json else as_text(result))
+    return 1 if result.nothing else 0
+
+
+def as_json(result: StudyResult) -> dict[str, Any]:
+    trust = {name: result.tuning["trust"][name] for name in ("verdict", "reasons")}
+    return {"folder": str(result.folder), "trust": trust, "selection": result.selection, "final": result.final}
+
+
+def as_text(result: StudyResult) -> str:
+    """What was selected and why, how far to trust it, and its true score where there is one."""
+    if result.nothing:
+        return result.nothing
+    selection, overall = result.selection, result.selection["overall"]
+    lines = [
+        f"Selected: {overall['algorithm']}, configuration {overall['configuration']} — {overall['reason']}.",
+        f"Hyper-parameters: {_settings(selection['algorithms'][overall['algorithm']]['hyperparameters'])}",
+        f"Offline values: {result.tuning['trust']['verdict']} ({'; '.join(result.tuning['trust']['reasons'])}).",
+        "",
+        *_scoreboard(result),
+        "",
+        f"The policy: {result.folder / overall['policy']}",
+    ]
+    return "\n".join(lines)
+
+
+def _scoreboard(result: StudyResult) -> list[str]:
+    """A line per algorithm and reference: offline value, and the true score or return where played."""
+    known = result.tuning["configurations"][result.tuning["chosen"]]["policies"]
+    final = result.final or {"scores": [], "references": {}}
+    scored = any(score["score"] is not None for score in final["scores"])
+    unit = "score" if scored else "return"
+    lines = [f"{'':<18}{'offline value':>14}" + (f"{'true ' + unit:>14}" if result.final else "")]
+    for name, entry in result.selection["algorithms"].items():
+        true = [s["score"] if scored else s["return_mean"] for s in final["scores"] if s["algorithm"] == name]
+        lines.append(_row(name, entry["value"], sum(true) / len(true) if true else None))
+    for name, entry in known.items():
+        true = final["references"].get(name, {}).get(f"true_{unit}")
+        lines.append(_row(f"({name})", entry["estimate"], true))
+    return [*lines, *([NOT_D4RL] if scored else [])]
+
+
+def _row(name: str, value: float | None, true: float | None) -> str:
+    cells = ["–" if value is None else f"{value:,.1f}", "" if true is None else f"{true:,.1f}"]
+    return f"{name:<18}{cells[0]:>14}{cells[1]:>14}".rstrip()
+
+
+def _settings(table: dict[str, Any]) -> str:
+    return ", ".join(f"{k} {v:.3g}" if isinstance(v, float) else f"{k} {v}" for k, v in table.items())
+
+
+def _reveal(words: list[str], usage: str) -> int:
+    if len(words) != 1 or words[0].startswith("-"):
+        raise IlbrlError(f"--reveal takes one run folder\n\n{usage}")
+    folder = Path(words[0])
+    scores = reveal(folder)
+    best = sorted(scores["scores"], key=lambda s: -s["return_mean"])[:5]
+    print(f"{len(scores['scores'])} candidates that were not selected were played; the best of them:")
+    for s in best:
+        score = "" if s["score"] is None else f"  score {s['score']:.1f}"
+        candidate = f"{s['algorithm']}, configuration {s['configuration']}, seed {s['policy_seed']}"
+        print(f"  {candidate}: return {s['return_mean']:,.1f}{score}")
+    print(f"All of them: {folder / 'reveal.json'}")
+    return 0
