@@ -123,10 +123,8 @@ def _tables(folder, rng, task, study, candidates, played, revealed) -> None:
             )  # fmt: skip
             for update in range(5_000, 100_001, 5_000):
                 target = 400.0 * update / 5_000 if value is None else value * (1 - np.exp(-update / 20_000))
-                values.append(
-                    ["candidates", "", task, c["algorithm"], c["configuration"], c["policy_seed"], 4, evaluation_seed]
-                    + [update, target]
-                )
+                own = [c["algorithm"], c["configuration"], c["policy_seed"]]
+                values.append(["candidates", "", task, *own, 4, evaluation_seed, update, target])
         for update in range(4_000, 200_001, 4_000):
             level = np.exp(-update / 60_000) * (1 + 0.1 * c["configuration"])
             own = [c["algorithm"], c["configuration"], c["policy_seed"], update]
@@ -236,7 +234,7 @@ def _tuning(rng, trust) -> dict:
             "distance_warning": None,
         },
         "known": {
-            name: {"source": f"hopper/{name}", "variant": "mean", "truth": truth, "truth_std_error": 1.2, "episodes": 30}
+            name: {"source": f"hopper/{name}", "variant": "mean", "truth": truth, "truth_std_error": 1.2}
             for name, truth in truths.items()
         },
     }  # fmt: skip

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from scipy import stats
 
 from ilbrl.errors import IlbrlError
 from ilbrl.report.statistics import Statistic
@@ -28,11 +29,16 @@ BLOCK = 1 << 21
 
 
 class Interval(NamedTuple):
-    """A statistic with its confidence interval; floats, or [k] arrays for a statistic with k values."""
+    """A statistic with its confidence interval: NumPy floats, or [k] arrays for a statistic with k values."""
 
-    point: np.ndarray | float
-    low: np.ndarray | float
-    high: np.ndarray | float
+    point: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+    @property
+    def holds_zero(self) -> bool:
+        """Of a difference: whether it may be none."""
+        return bool(self.low <= 0 <= self.high)
 
 
 def draw(shape: tuple[int, ...], rng: np.random.Generator, resamples: int) -> np.ndarray:
@@ -68,6 +74,20 @@ def interval(
     """The statistic of [runs, tasks] scores and its percentile interval."""
     scores = checked(scores)
     return Interval(statistic(scores), *percentiles(bootstrap(scores, statistic, rng, resamples), confidence))
+
+
+def expanded(confidence: float, runs: int, tasks: int) -> float:
+    """The confidence to ask of a percentile interval so that it is as long as small samples need.
+
+        α′ / 2 = Φ(−√(n / (n − 1)) t_{1 − α/2, tasks (n − 1)})                Hesterberg (2015), expanded percentiles
+
+    The root undoes the missing spread of a resample, t the use of estimated spreads, pooled over the tasks. One run has
+    no spread: its interval is as long as it gets.
+    """
+    if runs < 2:
+        return 1.0
+    quantile = stats.t.ppf(0.5 + confidence / 2, tasks * (runs - 1)) * np.sqrt(runs / (runs - 1))
+    return float(1 - 2 * stats.norm.sf(quantile))
 
 
 def comparison(

@@ -10,6 +10,7 @@ import numpy as np
 
 from ilbrl.files import written_whole
 from ilbrl.report.pictures import Picture, Series
+from ilbrl.report.pictures.picture import focus
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,6 +43,9 @@ def draw(picture: Picture) -> Figure:
     if picture.y_names:
         axes.set_yticks(range(rows), picture.y_names)
         axes.set_ylim(-0.6, rows - 0.4)
+    limits = focus(picture)
+    if limits is not None:
+        axes.set_ylim(*limits)
     axes.grid(color="0.92")
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)

@@ -1,4 +1,4 @@
-"""One look for every picture, on paper and on screen: Okabe and Ito's colours, with markers and dashes for grey prints."""
+"""One look for every picture, on paper and screen: Okabe and Ito's colours, markers and dashes for grey prints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of a run folder as typed values. What cannot be used is noted in a sentence, never raised: the rest still counts."""
+"""Files of a run folder as typed values. What cannot be used is noted in a sentence, not raised: the rest counts."""
 
 from __future__ import annotations
 

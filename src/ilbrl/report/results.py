@@ -99,6 +99,13 @@ def _merged(logged: Reference | None, measured: Reference | None) -> Reference:
     return replace(found, **known)
 
 
+def reference_value(reference: Reference, scored: bool) -> float | None:
+    """Its score, played before logged; its return where the task has no scores."""
+    if not scored:
+        return reference.logged_return
+    return reference.logged_score if reference.true_score is None else reference.true_score
+
+
 def read_runs(folders: Sequence[Path]) -> tuple[Run, ...]:
     """All run folders, under names that tell them apart."""
     runs = tuple(read_run(Path(folder)) for folder in folders)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ilbrl.report.bootstrap import Interval, comparison, difference, interval
-from ilbrl.report.results import Run
+from ilbrl.report.bootstrap import CONFIDENCE, Interval, comparison, difference, expanded, interval
+from ilbrl.report.results import Run, reference_value
 from ilbrl.report.statistics import AGGREGATES, iqm
 
 
@@ -37,6 +37,11 @@ class Scoreboard:
             name: np.stack([scores[task][: min(map(len, scores.values()))] for task in self.tasks], axis=1)
             for name, scores in whole.items()
         }
+
+    @property
+    def over(self) -> str:
+        """What is averaged over, in words."""
+        return f"{len(self.tasks)} tasks" if len(self.tasks) > 1 else "".join(self.tasks)
 
     @property
     def runs_per_task(self) -> int:
@@ -78,8 +83,7 @@ def _references(runs: Sequence[Run], unit: str) -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
     for run in runs:
         for name, reference in run.references.items():
-            score = reference.logged_score if reference.true_score is None else reference.true_score
-            value = score if unit == "score" else reference.logged_return
+            value = reference_value(reference, scored=unit == "score")
             if value is not None:
                 found.setdefault(name, {})[run.task] = value
     return found
@@ -109,13 +113,18 @@ def aggregates(board: Scoreboard, rng: np.random.Generator) -> dict[str, dict[st
 
 
 def differences_to_best(board: Scoreboard, rng: np.random.Generator) -> dict[str, Interval]:
-    """Algorithm → its IQM less the best one's, with the interval; where that contains zero, the two cannot be told apart."""
+    """Algorithm → its IQM less the best one's; where the interval contains zero, the two cannot be told apart.
+
+    The percentiles are expanded: to claim a difference from few runs, plain ones would be too sure.
+    """
     matrices = board.matrices
     if not matrices:
         return {}
     best = max(matrices, key=lambda name: float(iqm(matrices[name])))
+    rivals = {name: matrix for name, matrix in matrices.items() if name != best}
+    fewest = min(len(matrix) for matrix in matrices.values())
+    confidence = expanded(CONFIDENCE, fewest, len(board.tasks))
     return {
-        name: comparison(matrix, matrices[best], difference(iqm), rng)
-        for name, matrix in matrices.items()
-        if name != best
+        name: comparison(matrix, matrices[best], difference(iqm), rng, confidence=confidence)
+        for name, matrix in rivals.items()
     }

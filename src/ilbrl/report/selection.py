@@ -1,4 +1,4 @@
-"""What choosing offline cost, once the candidates that were not chosen have been played too."""
+"""True scores of a run's candidates, and what choosing among them offline cost."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ilbrl.report.results import Candidate, Run
+from ilbrl.report.results import Candidate, Run, reference_value
 
 
 def truth(run: Run, candidate: Candidate) -> float | None:
@@ -19,6 +19,12 @@ def scored(run: Run) -> bool:
 
 def true_label(run: Run) -> str:
     return "true normalised score" if scored(run) else "true return"
+
+
+def reference_score(run: Run, name: str) -> float | None:
+    """The expert's or exploratory policy's score, or return where the run has no scores."""
+    reference = run.references.get(name)
+    return None if reference is None else reference_value(reference, scored(run))
 
 
 class Regret(NamedTuple):

@@ -21,11 +21,8 @@ def offline_values(run: Run, only: Sequence[str] | None = None) -> Picture | Non
         return None
     look, series = styles(list(run.selection.algorithms)), []
     for i, name in enumerate(shown):
-        value, half = np.atleast_1d(chosen[name].value), NORMAL_95 * (chosen[name].value_std_error or 0.0)
-        y, label = (
-            np.atleast_1d(float(len(shown) - 1 - i)),
-            f"{display(name)}, configuration {chosen[name].configuration}",
-        )
+        value, half = np.array([chosen[name].value], float), NORMAL_95 * (chosen[name].value_std_error or 0.0)
+        y, label = np.array([len(shown) - 1.0 - i]), f"{display(name)}, configuration {chosen[name].configuration}"
         series.append(Series(display(name), look[name], value, y, "points", value - half, value + half, (label,)))
     return Picture(
         "offline-values" if only is None else "ablation-offline", "What each algorithm is worth offline",
@@ -51,12 +48,16 @@ def estimated_against_true(run: Run) -> Picture | None:
                 half = NORMAL_95 * np.array([c.offline_std_error or 0.0 for c in own])
                 labels = tuple(f"{display(algorithm)} {c.configuration}, seed {c.policy_seed}" for c in own)
                 name = display(algorithm) + (", selected" if selected else "")
-                series.append(Series(name, look[algorithm], x, y, "points", y - half, y + half, labels, selected))
+                series.append(
+                    Series(
+                        name, look[algorithm], x, y, "points", y - half, y + half, labels, selected, display(algorithm)
+                    )
+                )
     if not series:
         return None
     return Picture(
         "estimated-against-true", "Offline value against true score",
-        "One dot per policy. Rising to the right means that the offline value ranks policies rightly; bars are ± 1.96 standard errors.",
+        "One dot per policy: rising to the right, offline values rank rightly. Bars are ± 1.96 standard errors.",
         true_label(run), "offline value", tuple(series),
     )  # fmt: skip
 
@@ -79,6 +80,6 @@ def regret_picture(run: Run) -> Picture | None:
         series.append(Series(f"{display(algorithm)}, selected", look[algorithm], x, y, "points", labels=(label,)))
     return Picture(
         "regret", "The regret of selection",
-        "Mean true score of every configuration; the strong one was selected offline. Its distance to the rightmost is what selection cost.",
+        "Mean true score of every configuration; the strong one was selected, the gap to its right is the cost.",
         true_label(run), "", tuple(series), sideways=True, y_names=tuple(display(name) for name in reversed(names)),
     )  # fmt: skip

@@ -27,7 +27,7 @@ def calibration(run: Run) -> Picture | None:
         return None
     return Picture(
         "calibration", "Estimate against truth",
-        "Policies whose value is known: on the line the estimate is right, above it too hopeful. Bars are ± 1.96 standard errors.",
+        "Known policies: on the line the estimate is right, above it too hopeful. Bars are ± 1.96 standard errors.",
         "true discounted value", "estimated value", tuple(series), identity=True,
     )  # fmt: skip
 
@@ -44,15 +44,17 @@ def value_curves(run: Run) -> Picture | None:
     ]
     policies, series = list(dict.fromkeys(key[0] for key in run.tuning_values)), []
     for i, each in enumerate(siblings):
+        share = "" if each.expert_fraction is None else f"{each.expert_fraction:.0%} expert"
+        group = share + (", chosen" if each.id == chosen.id else "")
         for j, policy in enumerate(policies):
             seeds = [v for (p, c, _), v in run.tuning_values.items() if p == policy and c == str(each.id)]
             if seeds:
                 style = STYLES[i % len(STYLES)]._replace(dash=("-", "--", ":", "-.")[j % 4], marker="")
-                name = f"{policy}, {each.expert_fraction:.0%} expert" if each.expert_fraction is not None else policy
-                series.append(band(name, style, seeds, emphasis=each.id == chosen.id))
+                series.append(band(f"{policy}, {group}", style, seeds, group=group))
+    dashes = ", ".join(f"{how}: {policy}" for how, policy in zip(("solid", "dashed", "dotted"), policies))
     truths = tuple(Line("y", known.truth, f"{name}, true") for name, known in run.tuning.known.items() if known.truth)
     return Picture(
         "value-curves", "Offline values while the evaluator learns, by data composition",
-        "Mean over evaluation seeds with their range. Lines that settle near the dashes can be used; the chosen composition is drawn strong.",
+        f"Mean over evaluation seeds with their range; {dashes}. Compositions that settle near the truth can be used.",
         "updates of the evaluator", "estimated value", tuple(series), truths,
     )  # fmt: skip

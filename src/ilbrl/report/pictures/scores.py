@@ -27,19 +27,16 @@ def iqm_intervals(
     if not shown:
         return None
     look = styles(list(board.scores))
-    over = "all tasks" if len(board.tasks) > 1 else board.tasks[0]
-    series = tuple(
-        Series(
-            display(name), look[name], *map(np.atleast_1d, (found[name]["iqm"].point, len(shown) - 1 - i)), "points",
-            np.atleast_1d(found[name]["iqm"].low), np.atleast_1d(found[name]["iqm"].high), (display(name),),
-        )
-        for i, name in enumerate(shown)
-    )  # fmt: skip
+    series = []
+    for i, name in enumerate(shown):
+        x, low, high = map(np.atleast_1d, found[name]["iqm"])
+        y = np.atleast_1d(len(shown) - 1 - i)
+        series.append(Series(display(name), look[name], x, y, "points", low, high, (display(name),)))
     return Picture(
         "iqm" if only is None else "ablation-iqm",
-        f"Interquartile mean, {over}",
+        f"Interquartile mean, {board.over}",
         "Each dot is the mean of the middle runs of each task; the bar is its 95 % bootstrap interval.",
-        unit_label(board), "", series, tuple(_references(board, "x")), sideways=True,
+        unit_label(board), "", tuple(series), tuple(_references(board, "x")), sideways=True,
         y_names=tuple(display(name) for name in reversed(shown)),
     )  # fmt: skip
 
@@ -116,7 +113,7 @@ def improvement(board: Scoreboard, rng: np.random.Generator) -> Picture | None:
         series.append(Series(display(name), look[name], x, y, "points", low, high, (label,)))
     return Picture(
         "improvement", f"How often {display(best)} wins",
-        f"The chance that a run of {display(best)} scores higher than one of the other on the same task; 50 % is a draw.",
+        f"The chance that a run of {display(best)} scores higher than one of the other on the same task.",
         "percent", "", tuple(series), (Line("x", 50.0, "a draw"),), sideways=True,
         y_names=tuple(display(name) for name in reversed(others)),
     )  # fmt: skip

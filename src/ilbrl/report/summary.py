@@ -1,0 +1,63 @@
+"""Everything a report says, computed once: the page, the tables and the figures only lay it out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ilbrl.report.bootstrap import Interval
+from ilbrl.report.palette import display
+from ilbrl.report.results import Run, read_runs
+from ilbrl.report.scoreboard import Scoreboard, aggregates, differences_to_best, scoreboard
+from ilbrl.report.verdict import Verdict, verdict
+
+
+@dataclass(frozen=True)
+class Summary:
+    runs: tuple[Run, ...]
+    verdicts: tuple[Verdict, ...]  # one per run
+    board: Scoreboard | None  # None: no selected policy was played
+    aggregates: dict[str, dict[str, Interval]]  # algorithm → statistic → interval
+    to_best: dict[str, Interval]  # algorithm → difference of its IQM to the best one's
+
+    @property
+    def bad_news(self) -> bool:
+        """Whether some run has no policy to deploy, or none to rely on."""
+        return any(each.grade == "bad" for each in self.verdicts)
+
+    @property
+    def best(self) -> str | None:
+        """The algorithm with the highest IQM over all tasks."""
+        return max(self.aggregates, key=lambda name: float(self.aggregates[name]["iqm"].point), default=None)
+
+
+def summarise(folders: Sequence[Path], rng: np.random.Generator | None = None) -> Summary:
+    """Read run folders and compute; the default generator is fixed, so that a report can be made again."""
+    rng = np.random.default_rng(0) if rng is None else rng
+    runs = read_runs(folders)
+    board = scoreboard(runs)
+    return Summary(
+        runs,
+        tuple(verdict(run) for run in runs),
+        board,
+        aggregates(board, rng) if board else {},
+        differences_to_best(board, rng) if board else {},
+    )
+
+
+def comparison_sentence(summary: Summary) -> str:
+    """Which algorithm is best over all tasks, and from which it cannot be told apart."""
+    best, board = summary.best, summary.board
+    if best is None or board is None:
+        return "The runs have no true scores in common, so they stand side by side and are not averaged."
+    found = summary.aggregates[best]["iqm"]
+    highest = "the highest" if len(summary.aggregates) > 1 else "an"
+    said = f"{display(best)} has {highest} interquartile mean over {board.over}: {found.point:.1f}"
+    said += f" (95 % interval {found.low:.1f} to {found.high:.1f})."
+    alike = [display(name) for name, each in summary.to_best.items() if each.holds_zero]
+    if alike:
+        return f"{said} It cannot be told apart from {', '.join(alike)}."
+    return said + (" It can be told apart from all others." if summary.to_best else "")
