@@ -16,6 +16,7 @@ COMMANDS = {
     "train": "train a population of policies from logs",
     "tune": "the whole protocol: tune, train, evaluate offline, select",
     "rollout": "score a policy in its environment",
+    "report": "one page about one study or several",
     "bounds": "the paper's sample-complexity bounds, as a calculator",
     "tabular": "ILBRL on a finite MDP, without any deep learning",
 }
