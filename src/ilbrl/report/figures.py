@@ -10,7 +10,6 @@ import numpy as np
 
 from ilbrl.files import written_whole
 from ilbrl.report.pictures import Picture, Series
-from ilbrl.report.pictures.picture import focus
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,9 +42,8 @@ def draw(picture: Picture) -> Figure:
     if picture.y_names:
         axes.set_yticks(range(rows), picture.y_names)
         axes.set_ylim(-0.6, rows - 0.4)
-    limits = focus(picture)
-    if limits is not None:
-        axes.set_ylim(*limits)
+    if picture.y_range is not None:
+        axes.set_ylim(*picture.y_range)
     axes.grid(color="0.92")
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)

@@ -81,10 +81,10 @@ def comma_separated(summary: Summary) -> str:
     """One row per trained policy of every run; hyper-parameters as a JSON object."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(["run", "task", *Candidate._fields[:5], "verdict", *Candidate._fields[6:]])
+    writer.writerow(["run", "task", *Candidate._fields[:6], "verdict", *Candidate._fields[7:]])
     for run in summary.runs:
         for each in run.candidates:
-            cells = [*each[:5], each.verdict, int(each.diverged), int(each.selected), *each[8:-1]]
+            cells = [*each[:6], each.verdict, int(each.diverged), int(each.selected), *each[9:-1]]
             writer.writerow([run.name, run.task, *cells, json.dumps(each.hyperparameters)])
     return buffer.getvalue()
 

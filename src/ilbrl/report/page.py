@@ -14,11 +14,12 @@ from ilbrl.envs import NOT_D4RL
 from ilbrl.files import written_whole
 from ilbrl.report import pictures
 from ilbrl.report.palette import display
-from ilbrl.report.pictures.picture import Picture, Series, focus
+from ilbrl.report.pictures.picture import Picture, Series
 from ilbrl.report.results import Run
 from ilbrl.report.selection import reference_score, scored, selection_regret
 from ilbrl.report.summary import Summary, comparison_sentence, summarise
 from ilbrl.report.tables import score_table, small_print
+from ilbrl.report.verdict import sentence
 
 HERE = Path(__file__).parent
 DIGITS = 5
@@ -48,7 +49,8 @@ def render(summary: Summary, rng: np.random.Generator | None = None) -> str:
     engine = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    engine.filters |= {"number": number, "count": count, "short": short, "display": display}
+    engine.filters |= {"number": number, "count": count, "short": short, "plain": plain}
+    engine.filters |= {"display": display, "sentence": sentence}
     return engine.get_template("page.html").render(
         summary=summary,
         comparison=comparison_sentence(summary),
@@ -67,6 +69,12 @@ def render(summary: Summary, rng: np.random.Generator | None = None) -> str:
 
 def _run(index: int, run: Run, summary: Summary, own: dict[str, Picture]) -> dict[str, Any]:
     chosen = next((each for each in run.tuning.configurations if each.id == run.tuning.chosen), None)
+    values: dict[str, list[Any]] = {}  # the different values of every hyper-parameter
+    for candidate in run.candidates:
+        for name, value in candidate.hyperparameters.items():
+            if value not in values.setdefault(name, []):
+                values[name].append(value)
+    searched = tuple(name for name, found in values.items() if len(found) > 1)
     return {
         "id": f"run{index}",
         "run": run,
@@ -77,7 +85,8 @@ def _run(index: int, run: Run, summary: Summary, own: dict[str, Picture]) -> dic
         "regret": selection_regret(run),
         "exploratory": reference_score(run, "exploratory"),
         "expert": reference_score(run, "expert"),
-        "searched": tuple(dict.fromkeys(name for c in run.candidates for name in c.hyperparameters)),
+        "searched": searched,
+        "fixed": {name: value for name, (value, *others) in values.items() if not others},
         "scored": scored(run),
         "played": any(c.true_return is not None or c.true_score is not None for c in run.candidates),
     }
@@ -99,7 +108,7 @@ def _picture(picture: Picture, points: int) -> dict[str, Any]:
         "x_names": picture.x_names,
         "y_names": picture.y_names,
         "identity": picture.identity,
-        "range": focus(picture),
+        "range": picture.y_range,
         "series": [_series(series, points) for series in picture.series],
     }
 
@@ -147,3 +156,12 @@ def count(value: Any) -> str:
 def short(value: Any) -> str:
     """A hyper-parameter: three significant digits, whatever else as it is."""
     return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def plain(value: Any) -> str:
+    """Recorded settings in words: a distribution as `uniform(0.2, 0.5)`, an object as `name value, …`."""
+    if isinstance(value, dict) and set(value) == {"kind", "values"}:
+        return f"{value['kind']}({plain(value['values'])})"
+    if isinstance(value, dict):
+        return "; ".join(f"{name} {plain(each)}" for name, each in value.items())
+    return ", ".join(map(short, value)) if isinstance(value, list | tuple) else short(value)

@@ -35,6 +35,7 @@ class Candidate(NamedTuple):
     policy_seed: int
     offline_value: float | None  # mean over converged evaluation seeds
     offline_std_error: float | None  # over evaluation seeds
+    unsettled_value: float | None  # mean of where the others stood, still moving, when evaluation ended
     verdicts: tuple[str, ...]  # one per evaluation seed
     diverged: bool  # its training
     selected: bool
@@ -175,16 +176,16 @@ def _candidates(rows: list[dict[str, Any]], played: Sequence[Any]) -> tuple[Cand
 
 def _candidate(key: tuple, evaluations: list[dict[str, Any]], truth: Any) -> Candidate:
     first = evaluations[0]
-    converged = [
-        row["offline_value"]
-        for row in evaluations
-        if row["verdict"] == "converged" and row["offline_value"] is not None
-    ]
+    converged, moving = (
+        [row["offline_value"] for row in evaluations if row["verdict"] == verdict and row["offline_value"] is not None]
+        for verdict in ("converged", "moving")
+    )
     several = len(converged) > 1
     return Candidate(
         *key,
         offline_value=float(np.mean(converged)) if converged else None,
         offline_std_error=float(np.std(converged, ddof=1) / np.sqrt(len(converged))) if several else None,
+        unsettled_value=float(np.mean(moving)) if moving else None,
         verdicts=tuple(row["verdict"] or "unknown" for row in evaluations),
         diverged=any(row["diverged"] for row in evaluations),
         selected=any(row["selected"] for row in evaluations),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,7 +72,7 @@ def scoreboard(runs: Sequence[Run]) -> Scoreboard | None:
             found.setdefault(name, {}).setdefault(run.task, []).append(value)
     tasks = tuple(dict.fromkeys(run.task for run, _ in played))
     scores = {name: {task: np.array(each) for task, each in by_task.items()} for name, by_task in found.items()}
-    return Scoreboard(unit, tasks, scores, _references(runs, unit), tuple(_notes(unit, tasks, scores)))
+    return Scoreboard(unit, tasks, scores, _references(runs, unit), (*_notes(unit, tasks, scores), *_unplayed(runs)))
 
 
 def _known(candidate) -> bool:
@@ -89,7 +89,7 @@ def _references(runs: Sequence[Run], unit: str) -> dict[str, dict[str, float]]:
     return found
 
 
-def _notes(unit: str, tasks: tuple[str, ...], scores: dict[str, dict[str, np.ndarray]]):
+def _notes(unit: str, tasks: tuple[str, ...], scores: dict[str, dict[str, np.ndarray]]) -> Iterator[str]:
     if unit == "return" and len(tasks) > 1:
         yield "Returns of different tasks have different scales: they are shown by task and never averaged."
     partial = [name for name, by_task in scores.items() if set(by_task) != set(tasks)]
@@ -101,6 +101,19 @@ def _notes(unit: str, tasks: tuple[str, ...], scores: dict[str, dict[str, np.nda
             spread = ", ".join(f"{task} {count}" for task, count in counts.items())
             fewest = min(counts.values())
             yield f"{name} has unequal numbers of runs ({spread}): averages over tasks use the first {fewest} of each."
+
+
+def _unplayed(runs: Sequence[Run]) -> Iterator[str]:
+    for run in runs:
+        for algorithm in run.algorithms:
+            own = [candidate for candidate in run.candidates if candidate.selected and candidate.algorithm == algorithm]
+            absent = [candidate for candidate in own if not _known(candidate)]
+            if 0 < len(absent) < len(own):
+                seeds = ", ".join(str(candidate.policy_seed) for candidate in absent)
+                yield (
+                    f"{run.name}: {len(absent)} of {len(own)} seeds of the selected {algorithm} (seed {seeds}) diverged"
+                    " or were not played, and do not count in its scores: they flatter it."
+                )
 
 
 def aggregates(board: Scoreboard, rng: np.random.Generator) -> dict[str, dict[str, Interval]]:

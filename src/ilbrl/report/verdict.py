@@ -39,14 +39,14 @@ class Verdict:
 def verdict(run: Run) -> Verdict:
     grade, trusted = TRUST.get(run.tuning.trust.verdict if run.tuning.trust else None, UNKNOWN_TRUST)
     overall, reasons = run.selection.overall, run.tuning.trust.reasons if run.tuning.trust else ()
-    trusted = " ".join([trusted, *(_sentence(reason) for reason in reasons)])
+    trusted = " ".join([trusted, *(sentence(reason) for reason in reasons)])
     if run.selection.nothing or overall is None or overall.algorithm is None:
         why = run.selection.nothing or "The study has not come to its selection: continue it with the same command."
         nothing = "There is nothing to judge."
-        return Verdict("bad", "No policy to deploy", _sentence(why), nothing, trusted, _changes(run))
+        return Verdict("bad", "No policy to deploy", sentence(why), nothing, trusted, _changes(run))
     name, chosen = display(overall.algorithm), run.selection.algorithms.get(overall.algorithm, Chosen())
     seed = "" if chosen.best_seed is None else f", seed {chosen.best_seed}"
-    which = f"{name}, configuration {overall.configuration}{seed}. {_sentence(overall.reason or '')}".strip()
+    which = f"{name}, configuration {overall.configuration}{seed}. {sentence(overall.reason or '')}".strip()
     score = _score(run, overall.algorithm)
     exploratory = reference_score(run, "exploratory")
     headline = f"Deploy {name}"
@@ -142,9 +142,7 @@ def _unsettled(run: Run) -> list[str]:
     counts = Counter(c.verdict for c in run.candidates)
     said, total = [], len(run.candidates)
     if counts["moving"]:
-        said.append(
-            f"{counts['moving']} of {total} candidates were still moving when evaluation ended: evaluate longer."
-        )
+        said.append(f"{counts['moving']} of {total} candidates had values still moving at the end: evaluate longer.")
     if counts["diverged"]:
         said.append(f"{counts['diverged']} of {total} candidates diverged and were left out.")
     return said
@@ -156,6 +154,6 @@ def _findings(run: Run) -> list[str]:
     return [f"The doctor has {' and '.join(grave)} about the logs: see below."] if grave else []
 
 
-def _sentence(text: str) -> str:
+def sentence(text: str) -> str:
     text = text.strip()
     return text[:1].upper() + text[1:] + ("" if not text or text.endswith((".", "!", "?")) else ".")

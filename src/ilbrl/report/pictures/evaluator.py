@@ -6,7 +6,7 @@ import numpy as np
 
 from ilbrl.report.palette import STYLES
 from ilbrl.report.pertask import NORMAL_95
-from ilbrl.report.pictures.picture import Line, Picture, Series, band
+from ilbrl.report.pictures.picture import Line, Picture, Series, band, frame
 from ilbrl.report.results import Run
 
 
@@ -52,9 +52,12 @@ def value_curves(run: Run) -> Picture | None:
                 style = STYLES[i % len(STYLES)]._replace(dash=("-", "--", ":", "-.")[j % 4], marker="")
                 series.append(band(f"{policy}, {group}", style, seeds, group=group))
     dashes = ", ".join(f"{how}: {policy}" for how, policy in zip(("solid", "dashed", "dotted"), policies))
-    truths = tuple(Line("y", known.truth, f"{name}, true") for name, known in run.tuning.known.items() if known.truth)
+    truths = tuple(
+        Line("y", known.truth, f"{name}, true") for name, known in run.tuning.known.items() if known.truth is not None
+    )
     return Picture(
         "value-curves", "Offline values while the evaluator learns, by data composition",
         f"Mean over evaluation seeds with their range; {dashes}. Compositions that settle near the truth can be used.",
         "updates of the evaluator", "estimated value", tuple(series), truths,
+        y_range=frame([each for each in series if each.group.endswith(", chosen")], truths, margin=0.5),
     )  # fmt: skip

@@ -52,7 +52,7 @@ class Picture:
     x_names: tuple[str, ...] = ()  # names for x = 0, 1, …
     y_names: tuple[str, ...] = ()
     identity: bool = False  # draw the line x = y
-    focused: bool = False  # the strong lines set the scale: what diverged leaves the frame
+    y_range: tuple[float, float] | None = None  # all of it where None
 
 
 def band(name: str, style: Style, seeds: Sequence[Curve], emphasis: bool = True, group: str = "") -> Series:
@@ -67,13 +67,13 @@ def band(name: str, style: Style, seeds: Sequence[Curve], emphasis: bool = True,
     return Series(name, style, kept[alive], middle, "line", *bounds, emphasis=emphasis, group=group)
 
 
-def focus(picture: Picture) -> tuple[float, float] | None:
-    """Limits of y that hold every strong line with its band, and a twelfth more; None where nothing is strong."""
-    strong = [series for series in picture.series if series.emphasis]
-    if not picture.focused or not strong:
+def frame(series: Sequence[Series], lines: Sequence[Line] = (), margin: float = 1 / 12) -> tuple[float, float] | None:
+    """Limits of y that hold these lines with their bands, and `margin` of their span more: what diverged leaves it."""
+    edges = [edge for each in series for edge in (each.y, each.low, each.high) if edge is not None]
+    values = np.concatenate([*edges, [line.value for line in lines if line.axis == "y"]])
+    values = values[np.isfinite(values)]
+    if not len(values):
         return None
-    values = np.concatenate([edge for s in strong for edge in (s.y, s.low, s.high) if edge is not None])
-    values = np.concatenate([values, [line.value for line in picture.lines if line.axis == "y"]])
-    low, high = float(np.nanmin(values)), float(np.nanmax(values))
-    margin = (high - low) / 12 or 1.0
-    return low - margin, high + margin
+    low, high = float(values.min()), float(values.max())
+    more = margin * (high - low) or 1.0
+    return low - more, high + more

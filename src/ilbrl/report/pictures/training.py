@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ilbrl.report.palette import display, styles
-from ilbrl.report.pictures.picture import Picture, band
+from ilbrl.report.pictures.picture import Picture, band, frame
 from ilbrl.report.results import Curve, Run
 
 SAYS = "Mean over seeds with their range, one line per configuration; what was selected is drawn strong."
@@ -30,7 +30,7 @@ def _by_configuration(run: Run, curves: dict, stem: str, title: str, x: str, y: 
         grouped.setdefault((key[0], key[1]), []).append(curve)
     if not grouped:
         return None
-    selected = {(c.algorithm, c.configuration) for c in run.candidates if c.selected}
+    selected = {(c.algorithm, c.configuration) for c in run.candidates if c.selected} or set(grouped)
     look = styles(run.algorithms or list(dict.fromkeys(algorithm for algorithm, _ in grouped)))
     series = tuple(
         band(
@@ -42,4 +42,5 @@ def _by_configuration(run: Run, curves: dict, stem: str, title: str, x: str, y: 
         )
         for (name, number), seeds in grouped.items()
     )
-    return Picture(stem, title, SAYS, x, y, series, focused=True)
+    strong = [each for each in series if each.emphasis]
+    return Picture(stem, title, SAYS, x, y, series, y_range=frame(strong or series))
