@@ -1,15 +1,15 @@
 """A study so small that all its phases take seconds: a point that two known policies push towards the origin."""
 
-from dataclasses import replace
-
+import jax
 import numpy as np
 import pytest
 
 from ilbrl.data import Dataset, save
 from ilbrl.policy import Policy
-from ilbrl.protocol.study import Data, Evaluation, Final, Search, Study, Training
+from ilbrl.protocol.study import Data, Evaluation, Search, Study, Training
 
 LENGTH = 20
+jax.devices()  # commands that make every core a device shall not do so to all tests after them
 
 
 def pushing(gain: float) -> Policy:
@@ -47,7 +47,7 @@ def files(tmp_path_factory):
     return folder
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def tiny(files) -> Study:
     """ILBRL and BC, 2 configurations × 2 seeds; no environment."""
     return Study(
@@ -65,9 +65,3 @@ def tiny(files) -> Study:
             "small", 2, 200, {"hidden": "[8, 8]", "batch_size": "16", "gamma": "0.5", "lr": "0.003", "tau": "0.05"}
         ),
     )
-
-
-@pytest.fixture
-def playing(tiny) -> Study:
-    """The same with an environment of the same sizes for the final evaluation."""
-    return replace(tiny, task="Pendulum-v1", final=Final(episodes=2, environment_seeds=2))

@@ -1,71 +1,63 @@
-"""`ilbrl demo`: the whole job on built-in data, in a few minutes."""
+"""`ilbrl demo`: the whole protocol on built-in data, in a few minutes."""
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
 import tyro
 
-from ilbrl.agents import AGENTS
-from ilbrl.data import load
-from ilbrl.data.benchmark import source_policy
-from ilbrl.data.doctor import examine
-from ilbrl.data.summary import sparkline
-from ilbrl.envs import NOT_D4RL, rollout
-from ilbrl.learning import fit
-from ilbrl.rewards import Labels
+from ilbrl.cli.tune import as_text
+from ilbrl.protocol.executors.local import spread_over_cores
+from ilbrl.protocol.run import StudyResult
+from ilbrl.protocol.study import Study
 
-TASK, EXPERT_EPISODES, TRANSITIONS = "hopper", 18, 20_000
+STORY = """The logs: {episodes} episodes of an expert and some of a mediocre policy ({task}). Nothing else is known
+to what follows: no environment is touched until a policy is selected. The study is the preset `demo` of `ilbrl tune`.
+"""
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """Imitate an expert from 18 of its episodes and 20,000 steps of somebody worse, without an environment.
+    """Imitate an expert from a few of its episodes and the logs of somebody worse, and select a policy offline.
 
     The environment appears only at the end, to show what came of it. Needs `pip install "ilbrl[benchmark]"`.
     """
 
     out: Path = Path("runs/demo")
-    """Folder for the policies; the same command continues there if it is interrupted."""
-    updates: int = 15_000
-    seeds: int = 2
-    episodes: int = 10
+    """Run folder; the same command continues there if it is interrupted."""
+    seed: int = 0
+    """Of the study: splits, draws, training."""
 
 
 def main(words: list[str]) -> int:
     args = tyro.cli(Arguments, args=words, prog="ilbrl demo")
-    print(f"1  Logs: {EXPERT_EPISODES} episodes of an expert, {TRANSITIONS:,} steps of a mediocre policy ({TASK})")
-    expert, data = load(f"{TASK}/expert:{EXPERT_EPISODES}ep"), load(f"{TASK}/medium:{TRANSITIONS}")
-    findings = examine(data, expert)
-    grave = [finding for finding in findings if finding.grade == "error"]
-    print(f"   the doctor found {len(grave)} errors in {len(data):,} transitions (ilbrl data inspect {TASK}/medium)")
-
-    print("2  ILBRL: reward every step by its closeness to the expert's, then one call to offline RL")
-    small = replace(AGENTS["ilbrl"].PRESETS["default"], hidden=(128, 128), actor_lr=5e-4, critic_lr=5e-4)
-    learned = fit("ilbrl", expert, data, config=small, seeds=args.seeds, updates=args.updates, out=args.out)
-    assert isinstance(learned.labels, Labels)
-    rewards = learned.labels.reward[len(expert) :]
-    print(
-        f"   rewards of the logs  {rewards.min():.2f} {sparkline(rewards)} {rewards.max():.2f}   (the expert's are 1)"
-    )
-
-    print(f"3  What came of it: {args.episodes} episodes of each policy in the environment, for the first time")
-    scores = {
-        "mediocre policy": _score(source_policy(TASK, "medium"), args.episodes),
-        "ILBRL": float(np.mean([_score(policy, args.episodes) for policy in learned.policies])),
-        "expert": _score(source_policy(TASK, "expert"), args.episodes),
-    }
-    for name, score in scores.items():
-        print(f"   {name:<16}{score:6.1f}  {'█' * round(max(score, 0) / 2)}")
-    gap = (scores["ILBRL"] - scores["mediocre policy"]) / (scores["expert"] - scores["mediocre policy"])
-    print(f"\nILBRL closed {gap:.0%} of the gap between the logs and the expert it saw {EXPERT_EPISODES} episodes of.")
-    print(f"{NOT_D4RL}\nThe policies are in {args.out}: ilbrl rollout --policy {learned.files[0]} --env {TASK}")
-    return 0
+    study = replace(Study.load("demo"), seed=args.seed)
+    print(STORY.format(episodes=study.data.expert_episodes, task=study.task), flush=True)
+    spread_over_cores()
+    try:
+        result = study.run(args.out, command="ilbrl demo " + shlex.join(words))
+    except KeyboardInterrupt:
+        print(f"\nstopped; the same command continues from here: ilbrl demo {shlex.join(words)}")
+        return 130
+    print(f"\n{as_text(result)}\n{_gap(result)}{_report(result.folder)}")
+    return 1 if result.nothing else 0
 
 
-def _score(policy, episodes: int) -> float:
-    score = rollout(policy, TASK, episodes, seed=1).score
-    assert score is not None
-    return score
+def _gap(result: StudyResult) -> str:
+    """How much of the distance between the logs and the expert the selected policy closed."""
+    if result.final is None:
+        return ""
+    chosen = result.selection["overall"]["algorithm"]
+    scores = [score["score"] for score in result.final["scores"] if score["algorithm"] == chosen]
+    references = result.final["references"]
+    low, high = references["exploratory"]["true_score"], references["expert"]["true_score"]
+    gap = (sum(scores) / len(scores) - low) / (high - low)
+    return f"It closes {gap:.0%} of the gap between the mediocre policy in the logs and the expert.\n"
+
+
+def _report(folder: Path) -> str:
+    from ilbrl.report.page import write_page
+
+    return f"The report: {write_page([folder], folder / 'report.html')}"

@@ -13,6 +13,7 @@ import tyro
 
 from ilbrl.envs import NOT_D4RL
 from ilbrl.errors import IlbrlError
+from ilbrl.protocol.executors.local import spread_over_cores
 from ilbrl.protocol.run import StudyResult, reveal
 from ilbrl.protocol.study import PRESETS, Study
 
@@ -68,20 +69,22 @@ def main(words: list[str]) -> int:
 def parse(words: list[str]) -> tuple[Run, Study]:
     """The run and the study: the file or preset named first, changed by the options that follow."""
     study = Study.load(words[0])
-    arguments = make_dataclass("Arguments", [("run", Run), ("study", Study, field(default=study))])
+    without_tables = _with_tables(study, {}, {}, {})  # for tyro, a table with entries has fixed ones
+    arguments = make_dataclass("Arguments", [("run", Run), ("study", Study, field(default=without_tables))])
     arguments.__doc__ = f"The study {words[0]}, and what may be changed about it.\n\nTables take pairs: {_PAIRS}"
     config = (tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff)
     parsed: Any = tyro.cli(arguments, args=words[1:], prog=f"ilbrl tune {words[0]}", config=config)
-    return parsed.run, _with_tables_of(study, parsed.study)
+    given: Study = parsed.study
+    known, ranges = study.known | given.known, study.search.ranges | given.search.ranges
+    return parsed.run, _with_tables(given, known, ranges, study.evaluation.evaluator | given.evaluation.evaluator)
 
 
-def _with_tables_of(file: Study, changed: Study) -> Study:
-    """Pairs given as options change entries of the file's tables; they do not replace the tables."""
+def _with_tables(study: Study, known: dict[str, str], ranges: dict[str, str], evaluator: dict[str, str]) -> Study:
     return replace(
-        changed,
-        known=file.known | changed.known,
-        search=replace(changed.search, ranges=file.search.ranges | changed.search.ranges),
-        evaluation=replace(changed.evaluation, evaluator=file.evaluation.evaluator | changed.evaluation.evaluator),
+        study,
+        known=known,
+        search=replace(study.search, ranges=ranges),
+        evaluation=replace(study.evaluation, evaluator=evaluator),
     )
 
 
@@ -93,6 +96,7 @@ def tune(study: Study, run: Run, command: str) -> int:
     options = {"address": run.address} if run.executor == "ray" else {}
     if run.address and run.executor != "ray":
         raise IlbrlError("--address is of a Ray cluster: add --executor ray")
+    spread_over_cores()
     result = study.run(
         run.out, executor=run.executor, change=run.change, again=run.again, dashboards=run.dashboards,
         quiet=run.quiet or run.json, command=command, **options,

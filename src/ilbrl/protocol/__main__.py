@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from ilbrl.errors import IlbrlError
+from ilbrl.protocol.executors.local import spread_over_cores
 from ilbrl.protocol.run import reveal
 from ilbrl.protocol.study import Study
 
@@ -18,6 +19,7 @@ def main(words: list[str]) -> int:
     if len(words) != 2:
         print(__doc__, file=sys.stderr)
         return 2
+    spread_over_cores()
     try:
         if words[0] == "--reveal":
             reveal(Path(words[1]))

@@ -55,7 +55,7 @@ def tune_evaluator(s: Session, parts: Parts) -> dict[str, Any]:
     (result,) = do(s, parts, [job])
     tuning = read_json(result / "result.json")
     write_json(s.folder / "tuning.json", tuning)
-    tables.join(s.folder / "values.csv", tables.VALUES, [result / "values.csv"])
+    tables.join(s.folder / "values.csv", tables.VALUES, [result / "values.csv"], task=s.study.label)
     trust = tuning["trust"]
     s.say(
         "tuning",
@@ -91,7 +91,8 @@ def evaluate_candidates(s: Session, parts: Parts, trained: Sequence[Job], tuning
     jobs = evaluation_jobs(s.study, parts, trained, tuning)
     folders = do(s, parts, jobs)
     known = s.store.path(tune_ope.job(s.study, parts).id)
-    tables.join(s.folder / "values.csv", tables.VALUES, [path / "values.csv" for path in (known, *folders)])
+    files = [path / "values.csv" for path in (known, *folders)]
+    tables.join(s.folder / "values.csv", tables.VALUES, files, task=s.study.label)
     verdicts = [e["verdict"] for path in folders for e in read_json(path / "result.json")["estimates"]]
     counts = ", ".join(f"{verdicts.count(word)} {word}" for word in ("converged", "moving", "diverged"))
     s.say("evaluation", f"{len(verdicts)} offline evaluations: {counts}", started)
@@ -226,9 +227,9 @@ def write_results(s: Session, found: Sequence[Candidate], selection: Mapping[str
     """results.csv, with the true scores that are known by now."""
     files = [s.folder / "final.json", s.folder / "reveal.json"]
     played = {_key(score): score for path in files if path.exists() for score in read_json(path)["scores"]}
-    task, chosen = s.study.task or s.study.name, selected_configurations(selection)
+    study, chosen = s.study, selected_configurations(selection)
     path = s.folder / "results.csv"
-    tables.write_results(path, s.study.name, task, found, chosen, played, s.study.evaluation_seeds)
+    tables.write_results(path, study.name, study.label, found, chosen, played, study.evaluation_seeds)
 
 
 def _key(score: Mapping[str, Any]) -> tuple[str, int, int]:

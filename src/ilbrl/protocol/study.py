@@ -153,6 +153,11 @@ class Study:
     def evaluation_seeds(self) -> list[int]:
         return [1000 * self.seed + i for i in range(self.evaluation.evaluation_seeds)]
 
+    @property
+    def label(self) -> str:
+        """What tables call the task: its name, or the study's where there is no environment."""
+        return self.task or self.name
+
     def named(self, text: str, field: str) -> str:
         """A name of the study with `{task}` filled in."""
         if "{task}" in text and self.task is None:

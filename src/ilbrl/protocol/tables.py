@@ -95,9 +95,10 @@ def write_results(
     write_csv(path, RESULTS, rows)
 
 
-def join(path: Path, columns: Sequence[str], parts: Sequence[Path]) -> None:
-    """One CSV file of several with the same columns."""
-    write_csv(path, columns, ([row[c] for c in columns] for part in parts for row in read_csv(part)))
+def join(path: Path, columns: Sequence[str], parts: Sequence[Path], **filled: str) -> None:
+    """One CSV file of several with the same columns, of which some are `filled` alike in every row."""
+    rows = (row | filled for part in parts for row in read_csv(part))
+    write_csv(path, columns, ([row[c] for c in columns] for row in rows))
 
 
 def _text(value: Any) -> str:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
+
+import jax
 
 from ilbrl.protocol.jobs import Job, Report, Store
 from ilbrl.protocol.kinds import work
 from ilbrl.protocol.logs import Parts
+from ilbrl.workers import usable_cores
 
 
 def execute(jobs: Sequence[Job], parts: Parts, store: Store, report: Report, done: Callable[[Job], None]) -> None:
@@ -14,3 +18,12 @@ def execute(jobs: Sequence[Job], parts: Parts, store: Store, report: Report, don
         work(job, parts, [store.path(id) for id in job.upstream], store.workplace(job), report)
         store.finish(job)
         done(job)
+
+
+def spread_over_cores() -> None:
+    """Make every core a device of its own, so that a population fills them: small networks keep one core busy each.
+
+    For commands, before they first use JAX; where it is in use already, its devices stay as they are.
+    """
+    with contextlib.suppress(RuntimeError):
+        jax.config.update("jax_num_cpu_devices", usable_cores())

@@ -28,7 +28,6 @@ def job(study: Study, parts: Parts, trained: Job, setting: ope.Setting, setting_
             "setting_id": setting_id,
             "seeds": study.evaluation_seeds,
             "updates": updates,
-            "task": study.task or study.name,
             "data": {name: parts.hashes[name] for name in EVALUATION_PARTS},
         },
         upstream=(trained.id,),
@@ -70,18 +69,7 @@ def work(inputs: Mapping[str, Any], parts: Parts, upstream: Sequence[Path], fold
                     "decided_at": None if e.decided_at is None else int(e.decided_at),
                 }
             )
-            values += [
-                [
-                    "candidates",
-                    "",
-                    inputs["task"],
-                    *candidate,
-                    inputs["setting_id"],
-                    e.seed,
-                    int(update),
-                    f"{value:.6g}",
-                ]
-                for update, value in zip(e.updates, e.values)
-            ]
+            curve = ["candidates", "", "", *candidate, inputs["setting_id"], e.seed]
+            values += [[*curve, int(update), f"{value:.6g}"] for update, value in zip(e.updates, e.values)]
     write_csv(folder / "values.csv", VALUES, values)
     write_json(folder / "result.json", {"estimates": estimates})

@@ -36,7 +36,6 @@ def job(study: Study, parts: Parts) -> Job:
             },
             "seeds": study.evaluation_seeds,
             "updates": study.evaluation.evaluation_updates,
-            "task": study.task or study.name,
             "data": {name: parts.hashes[name] for name in EVALUATION_PARTS},
         },
         updates=members * study.evaluation.evaluation_updates,
@@ -61,7 +60,7 @@ def work(inputs: Mapping[str, Any], parts: Parts, upstream: Sequence[Path], fold
         quiet=True,
     )
     values = [
-        ["tuning", e.policy, inputs["task"], "", "", "", e.setting, e.seed, int(update), f"{value:.6g}"]
+        ["tuning", e.policy, "", "", "", "", e.setting, e.seed, int(update), f"{value:.6g}"]
         for e in tuning.evaluation.estimates
         for update, value in zip(e.updates, e.values)
     ]
