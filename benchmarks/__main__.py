@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-SCRIPTS = ("training_speed", "labelling", "collection_speed", "load_large", "phased_q_learning")
+SCRIPTS = ("training_speed", "evaluation_speed", "labelling", "collection_speed", "load_large", "phased_q_learning")
 
 for script in SCRIPTS:
     print(f"\n=== {script}", flush=True)

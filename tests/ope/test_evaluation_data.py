@@ -37,6 +37,15 @@ def test_values_that_rewards_allow(composition):
     assert high == 0.0  # costs alone: the best that can happen is that the episode ends
 
 
+def test_the_mean_value_of_rows_that_are_alike(composition):
+    """Reward 1 in every row, one row in ten a terminal: V = 1 + 0.9 · 0.9 V."""
+    data = ope.EvaluationData.of_composition(composition, [0.5])
+    ends = np.zeros(len(data.dataset), bool)
+    ends[data.subset(0.5)[::10]] = True
+    alike = replace(data, dataset=replace(data.dataset, rewards=np.ones(len(ends)), terminals=ends))
+    assert alike.mean_value(0.5, 0.9) == pytest.approx(1 / (1 - 0.9 * 0.9))
+
+
 def test_logs_without_rewards_are_refused(linear):
     log = linear.log(0.3, 0.3, 4)
     with pytest.raises(IlbrlError, match="needs the true rewards"):

@@ -15,6 +15,7 @@ COMMANDS = {
     "label": "how close every logged step is to the expert's support",
     "train": "train a population of policies from logs",
     "tune": "the whole protocol: tune, train, evaluate offline, select",
+    "evaluate": "what policies are worth, from logs alone, and how far to trust it",
     "rollout": "score a policy in its environment",
     "report": "one page about one study or several",
     "bounds": "the paper's sample-complexity bounds, as a calculator",

@@ -116,7 +116,9 @@ def evaluate(
     actions = _ask(policies, data)
     members = [(p, s, seed) for p in range(len(names)) for s in range(len(settings)) for seed in seeds]
     ranges = [data.value_range(setting.config.gamma) for setting in settings]
-    configs = [settings[s].resolved(ranges[s]) for _, s, _ in members]
+    paces = [expected_sarsa.pace(setting.config) for setting in settings]
+    resolved = [setting.resolved(data) for setting in settings]
+    configs = [resolved[s] for _, s, _ in members]
     fitted = train.fit(
         expected_sarsa,  # pyright: ignore[reportArgumentType]
         configs,
@@ -137,7 +139,7 @@ def evaluate(
     estimates = []
     for m, (p, s, seed) in enumerate(members):
         curve = fitted.metrics["update"], fitted.metrics["value"][:, m].astype(np.float64)
-        word, decided_at = verdict(*curve, int(fitted.diverged_at[m]), ranges[s], slack)
+        word, decided_at = verdict(*curve, int(fitted.diverged_at[m]), ranges[s], paces[s], slack)
         value = float(initial[m].mean())
         estimates.append(Estimate(names[p], s, int(seed), value, word, decided_at, *curve, initial[m]))
     return Evaluation(estimates, names, list(settings), updates, fitted.seconds)

@@ -83,6 +83,13 @@ class EvaluationData:
         low, high = min(float(self.dataset.rewards.min()), 0.0), max(float(self.dataset.rewards.max()), 0.0)
         return low / (1 - gamma), high / (1 - gamma)
 
+    def mean_value(self, expert_fraction: float, gamma: float) -> float:
+        """What the logs are worth on average, were every row alike: r̄ / (1 − γ (1 − share of terminals))."""
+        rows = self.subset(expert_fraction)
+        assert self.dataset.rewards is not None
+        ends = float(self.dataset.terminals[rows].mean())
+        return float(self.dataset.rewards[rows].mean(dtype=np.float64)) / (1 - gamma * (1 - ends))
+
 
 def held_out(expert: Dataset, exploratory: Dataset, rng: np.random.Generator | int = 0) -> Composition:
     """Logs split for evaluation alone: the policies may have been trained on any of them.

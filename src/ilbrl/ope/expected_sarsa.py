@@ -12,7 +12,9 @@ held fixed.) π never changes, so a′ comes with the batch (`next_actions`), co
 
 Beyond the paper, off unless asked for: κ > 0 penalises disagreement of the critics, and since there are two,
 mean − std is their minimum, so κ = 1 is fitted Q evaluation with a clipped double target; `value_low`, `value_high`
-clip y to what the rewards allow; `layer_norm` normalises the critics' hidden layers.
+clip y to what the rewards allow; `start` sets out from a likely value instead of 0, since an error that all states
+share fades slowest of all, as exp(−t / pace) with a pace of target_update_every / (τ (1 − γ)) updates; `layer_norm`
+normalises the critics' hidden layers.
 """
 
 from __future__ import annotations
@@ -43,6 +45,8 @@ class Config:
     value_low: float = float("-inf")
     """Targets are clipped to [value_low, value_high]; infinite: not at all, as in the paper."""
     value_high: float = float("inf")
+    start: float = 0.0
+    """What the critics say everywhere before they learn; 0, as in the paper, is far away from most values."""
     layer_norm: bool = False
     """LayerNorm in the critics; off in the paper."""
     batch_size: int = 256
@@ -58,8 +62,14 @@ class State(NamedTuple):
 
 
 def init(cfg: Config, spec: Spec, key: jax.Array) -> State:
-    critic = nets.init_twin(key, [spec.obs_dim + spec.act_dim, *cfg.hidden, 1], cfg.layer_norm)
+    *hidden, last = nets.init_twin(key, [spec.obs_dim + spec.act_dim, *cfg.hidden, 1], cfg.layer_norm)
+    critic = (*hidden, last | {"b": last["b"] + cfg.start})
     return State(nets.optimised(critic), critic, jnp.zeros((), jnp.int32))
+
+
+def pace(cfg: Config) -> float:
+    """Updates in which an error that all states share shrinks by e, however fast the critics learn."""
+    return cfg.target_update_every / (cfg.tau * (1 - cfg.gamma))
 
 
 def period(cfg: Config) -> int:

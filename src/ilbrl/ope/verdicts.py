@@ -4,12 +4,14 @@ The rule looks at the curve of a policy's value over updates, v(t), up to now (u
 
     diverged    the loop froze the member (a loss that is not finite, or a mean |Q| beyond `FREEZE` times what the
                 rewards allow), or v(T) lies outside the values that they allow, widened by `SLACK` of their range
-    converged   the drift |mean v over (7T/8, T] − mean v over (3T/4, 7T/8]| is at most `TOLERANCE` of |v|, beyond
-                what noise alone makes of such a difference (two standard errors, but no more than 2 `TOLERANCE`)
+    converged   what is left to go is at most `TOLERANCE` of |v(T)|
     moving      otherwise
 
-The windows grow with T. So a curve that approaches its limit like 1 − e^(−t/c) is called converged when about 2 % are
-missing, whatever its time constant c: the drift is then an eighth of T/c times what is missing, with T/c near 4.
+What is left to go is slope × pace. The slope is that between the two halves of the curve's last quarter. The pace is
+the targets': an error that all states share fades as exp(−t / pace) with pace = target_update_every / (τ (1 − γ))
+updates, and for such an error slope × pace is exactly what is missing. All other errors fade faster. A curve may look
+flat long before that: with updates every 16 and τ = 0.005 the pace is 320,000. Noise may excuse as much again, two
+standard errors' worth; a curve too noisy to tell is still moving.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ import numpy as np
 
 FREEZE = 10.0
 SLACK = 0.1
-TOLERANCE = 0.01
+TOLERANCE = 0.02
+NEAR_ZERO = 0.001  # of the possible values' range: an estimate nearer to 0 need not be accurate to 2 % of itself
 FEWEST_POINTS = 16  # of a curve, for its last quarter to have two halves
 
 Word = Literal["converged", "moving", "diverged"]
@@ -33,7 +36,12 @@ class Verdict(NamedTuple):
 
 
 def verdict(
-    updates: np.ndarray, values: np.ndarray, diverged_at: int, value_range: tuple[float, float], slack: float = SLACK
+    updates: np.ndarray,
+    values: np.ndarray,
+    diverged_at: int,
+    value_range: tuple[float, float],
+    pace: float,
+    slack: float = SLACK,
 ) -> Verdict:
     """The verdict on a curve: [C] update numbers and [C] values.
 
@@ -48,21 +56,23 @@ def verdict(
     if not possible[-1]:
         impossible_since = len(values) - np.argmax(possible[::-1]) if possible.any() else 0
         return Verdict("diverged", int(updates[impossible_since]))
+    smallest = NEAR_ZERO * (high - low)
     since = len(values)
-    while since >= FEWEST_POINTS and has_settled(values[:since], high - low):
+    while since >= FEWEST_POINTS and has_settled(updates[:since], values[:since], pace, smallest):
         since -= 1
     if since == len(values):
         return Verdict("moving", int(updates[-1]))
     return Verdict("converged", int(updates[since]))
 
 
-def has_settled(values: np.ndarray, value_width: float) -> bool:
-    """Whether a curve's drift over its last quarter is within tolerance; |v| is at least a percent of the range."""
+def has_settled(updates: np.ndarray, values: np.ndarray, pace: float, smallest: float) -> bool:
+    """Whether what is left to go, slope × pace, is within tolerance of |v|, or of `smallest` where |v| is less."""
     window = values[-(len(values) // 4) :]
-    before, after = window[: len(window) // 2], window[len(window) // 2 :]
-    drift = abs(after.mean() - before.mean())
-    scale = max(abs(window.mean()), 0.01 * value_width)
+    before, after = np.array_split(window, 2)
+    apart = (updates[-1] - updates[-len(window)]) / 2
+    reach = max(pace / apart, 1.0)
+    left_to_go = reach * abs(after.mean() - before.mean())
     steps = np.diff(values[-2 * len(window) :])  # differences, so that a trend is not taken for noise
-    noise = steps.std() / np.sqrt(2)
-    by_chance = 2 * noise * np.sqrt(1 / len(before) + 1 / len(after))
-    return bool(drift <= TOLERANCE * scale + min(by_chance, 2 * TOLERANCE * scale))
+    by_chance = 2 * reach * steps.std() / np.sqrt(2) * np.sqrt(1 / len(before) + 1 / len(after))
+    allowed = TOLERANCE * max(abs(window.mean()), smallest)
+    return bool(left_to_go <= allowed + min(by_chance, allowed))

@@ -1,0 +1,269 @@
+"""`ilbrl evaluate`: what policies are worth, from logs alone, and how far to trust that."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import tyro
+
+from ilbrl import ope
+from ilbrl.cli.named import load_named
+from ilbrl.data import Dataset
+from ilbrl.data.benchmark import is_benchmark, source_policy
+from ilbrl.data.doctor import require_healthy
+from ilbrl.data.splits import Composition
+from ilbrl.errors import IlbrlError
+from ilbrl.files import written_whole
+from ilbrl.ope.plots import Point, curves_of, plot_calibration, plot_curves
+from ilbrl.policy import Policy
+
+UPDATES = 100_000
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Estimate policies' discounted values from logs with rewards, by Expected SARSA; no environment is touched.
+
+    ilbrl evaluate --policy a.safetensors b.safetensors --expert hopper/expert --data hopper/medium
+
+    ilbrl evaluate --tune --known expert=hopper/expert,medium=hopper/medium --expert hopper/expert --data hopper/medium
+    --out tuned
+
+    ilbrl evaluate --policy a.safetensors --config tuned/tuning.json --expert hopper/expert --data hopper/medium
+    """
+
+    expert: str
+    """The expert's logs, with rewards: a file or a built-in name; `:100` takes the first 100 episodes."""
+    data: str
+    """All other logs, with rewards; `:400000` takes the first 400,000 transitions."""
+    policy: tuple[str, ...] = ()
+    """Policies to value: files (.safetensors), built-in ones such as hopper/rung1, or `logged:FILE`: the policy behind
+    the data file that carries it."""
+    tune: bool = False
+    """First choose the setting that orders the known policies best."""
+    known: str = ""
+    """Policies of known value, for --tune: `expert=POLICY,NAME=POLICY`. Their true values come from held-out episodes:
+    of --expert for the name `expert`, of --data for another; `NAME=POLICY@LOGS` brings a policy's own episodes."""
+    config: Path | None = None
+    """The setting that an earlier --tune chose: its tuning.json."""
+    grid: str = "default"
+    """Settings that --tune tries: default (18), paper (48), paper-choice (1), small (3)."""
+    updates: int | None = None
+    """Updates of each estimate; by default what the known policies needed under --config, else 100,000."""
+    seeds: int = 3
+    """Evaluation seeds."""
+    seed: int = 0
+    """Of the split into episodes to learn from and episodes held out."""
+    out: Path | None = None
+    """Folder for evaluation.json, tuning.json and the figures values.png and calibration.png."""
+    hidden: tuple[int, ...] = (256, 256)
+    """Sizes of the critics' hidden layers."""
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """bfloat16 is several times faster on a GPU."""
+    quiet: bool = False
+    """No progress bar."""
+    json: bool = False
+    """Print one JSON object instead of text."""
+
+
+def main(words: list[str]) -> int:
+    """Run `ilbrl evaluate …`; the exit code is 1 if all estimates diverged or tuning says not to trust them."""
+    args = tyro.cli(Arguments, args=words, prog="ilbrl evaluate", config=(tyro.conf.FlagCreatePairsOff,))
+    _check(args)
+    policies = {name: find_policy(name) for name in args.policy}
+    expert = load_named(args.expert, count_in="episodes", quiet=args.quiet)
+    logs = load_named(args.data, quiet=args.quiet)
+    require_healthy(logs, expert)
+    composition = ope.held_out(expert, logs, args.seed)
+    result: dict[str, Any] = {}
+    setting, updates = DEFAULT, args.updates or UPDATES
+    tuning = None
+    if args.tune:
+        tuning = _tune(args, composition, updates)
+        result["tuning"] = tuning.to_json()
+        setting, updates = tuning.chosen, tuning.updates
+        if args.out is not None:
+            _write(args.out / "tuning.json", result["tuning"])
+            _draw_tuning(tuning, args.out)
+    elif args.config is not None:
+        setting, needed = _read_config(args.config)
+        updates = args.updates or needed
+    if policies:
+        evaluation = _evaluate(args, composition, policies, setting, updates)
+        result["evaluation"] = _as_json(evaluation, composition, policies, tuning)
+        if args.out is not None:
+            _write(args.out / "evaluation.json", result["evaluation"])
+            plot_curves(curves_of(evaluation), args.out / "values.png")
+    print(json.dumps(result, indent=1) if args.json else _as_text(result))
+    return int(_is_bad_news(result))
+
+
+DEFAULT = ope.Setting(0.5, ope.Config(lr=3e-4, target_update_every=2.0), informed_start=True)
+
+
+def find_policy(name: str) -> Policy:
+    """A policy file, a built-in policy, or the one stored beside the data in `logged:FILE`."""
+    if name.startswith("logged:"):
+        log = load_named(name.removeprefix("logged:"))
+        if log.policy is None:
+            raise IlbrlError(f"{log.source}: carries no behaviour policy; give the policy's own file")
+        return log.policy
+    return source_policy(*name.split("/")) if is_benchmark(name) and not Path(name).exists() else Policy.load(name)
+
+
+def _check(args: Arguments) -> None:
+    if not args.policy and not args.tune:
+        raise IlbrlError("nothing to evaluate: name policies with --policy, or known ones with --tune --known …")
+    if args.tune and not args.known:
+        raise IlbrlError("--tune needs policies of known value: --known expert=POLICY,NAME=POLICY (at least two)")
+    if args.tune and args.config is not None:
+        raise IlbrlError("--tune chooses a setting and --config brings one: give either")
+    if args.grid not in ope.GRIDS:
+        raise IlbrlError(f"no grid {args.grid!r}: there are {', '.join(ope.GRIDS)}")
+
+
+def _sized(setting: ope.Setting, args: Arguments) -> ope.Setting:
+    return replace(setting, config=replace(setting.config, hidden=args.hidden, dtype=args.dtype))
+
+
+def _tune(args: Arguments, composition: Composition, updates: int) -> ope.Tuning:
+    settings = [_sized(setting, args) for setting in ope.GRIDS[args.grid]]
+    data = ope.EvaluationData.of_composition(composition, [setting.expert_fraction for setting in settings])
+    checkpoint = None if args.out is None else args.out / "tuning.safetensors"
+    known = _known(args.known, composition)
+    return ope.tune(
+        known, data, settings, range(args.seeds), updates, resume_from=checkpoint, quiet=args.quiet or args.json
+    )
+
+
+def _known(text: str, composition: Composition) -> list[ope.Known]:
+    """The known policies of `name=POLICY[@LOGS],…`."""
+    found, from_data = [], []
+    for entry in text.split(","):
+        name, _, where = entry.partition("=")
+        where, _, logs = where.partition("@")
+        if not name or not where:
+            raise IlbrlError(f"--known: {entry!r} is not NAME=POLICY or NAME=POLICY@LOGS")
+        policy = find_policy(where)
+        sides: dict[str, Any] = {"expert": policy if name == "expert" else None, "exploratory": None}
+        if name != "expert":
+            sides["exploratory"] = policy
+            from_data += [] if logs else [name]
+        known = ope.known_of_composition(composition, **sides)[0]
+        own: Dataset = load_named(logs) if logs else known.episodes
+        found.append(replace(known, name=name, episodes=own))
+    if len(from_data) > 1:
+        raise IlbrlError(
+            f"--known: {' and '.join(from_data)} cannot both be the policy behind --data;"
+            " bring the episodes of the others as NAME=POLICY@LOGS"
+        )
+    return found
+
+
+def _read_config(path: Path) -> tuple[ope.Setting, int]:
+    """The setting that tuning chose, and the updates that the known policies needed."""
+    try:
+        record = json.loads(path.read_text())
+        return ope.Setting.from_dict(record["configurations"][record["chosen"]]), int(record["updates"])
+    except FileNotFoundError:
+        raise IlbrlError(f"{path}: no such file; `ilbrl evaluate --tune … --out FOLDER` writes one") from None
+    except (json.JSONDecodeError, KeyError, IndexError, TypeError) as error:
+        raise IlbrlError(f"{path}: not a tuning.json of ilbrl ({error})") from None
+
+
+def _evaluate(
+    args: Arguments, composition: Composition, policies: dict[str, Policy], setting: ope.Setting, updates: int
+) -> ope.Evaluation:
+    data = ope.EvaluationData.of_composition(composition, [setting.expert_fraction])
+    return ope.evaluate(
+        policies,
+        data,
+        [_sized(setting, args)],
+        range(args.seeds),
+        updates,
+        resume_from=None if args.out is None else args.out / "evaluation.safetensors",
+        quiet=args.quiet or args.json,
+    )
+
+
+def _draw_tuning(tuning: ope.Tuning, folder: Path) -> None:
+    truths = {name: truth.value for name, truth in tuning.truths.items()}
+    plot_curves(curves_of(tuning.evaluation, tuning.chosen_id), folder / "known-values.png", truths)
+    chosen = tuning.table[tuning.chosen_id].policies
+    points = [Point(name, chosen[name].value, chosen[name].interval, truths[name]) for name in truths]
+    plot_calibration(points, folder / "calibration.png")
+
+
+def _as_json(
+    evaluation: ope.Evaluation, composition: Composition, policies: dict[str, Policy], tuning: ope.Tuning | None
+) -> dict[str, Any]:
+    setting = evaluation.settings[0]
+    data = ope.EvaluationData.of_composition(composition, [setting.expert_fraction])
+    distances = {n: ope.distance_from_data(n, p, data, setting.expert_fraction) for n, p in policies.items()}
+    found = {}
+    for name in policies:
+        combined = evaluation.combined(name)
+        sound = combined.verdict != "diverged"
+        found[name] = {
+            "value": combined.value if sound else None,
+            "interval": list(combined.interval) if sound else None,
+            "verdict": combined.verdict,
+            "decided_at": [e.decided_at for e in evaluation.of(name)],
+            "per_seed": [e.value if e.verdict != "diverged" else None for e in evaluation.of(name)],
+            "distance": distances[name],
+        }
+    return {
+        "policies": found,
+        "setting": setting.as_dict(),
+        "updates": evaluation.updates,
+        "initial_states": len(data.initial_observations),
+        "seconds": evaluation.seconds,
+        "distance_warning": None if tuning is None else tuning.trust.distance_warning(distances),
+        "notes": list(data.notes),
+    }
+
+
+def _as_text(result: dict[str, Any]) -> str:
+    lines = []
+    if "tuning" in result:
+        tuning = result["tuning"]
+        chosen, trust = tuning["configurations"][tuning["chosen"]], tuning["trust"]
+        lines += [
+            f"chose setting {tuning['chosen']} of {len(tuning['configurations'])}: expert fraction"
+            f" {chosen['expert_fraction']:g}, lr {chosen['lr']:g}, targets every {chosen['target_update_every']:g}",
+            f"  {'known policy':<24}{'estimate':>12}{'truth':>12}   verdict",
+            *(
+                f"  {name:<24}{entry['estimate'] or float('nan'):>12.4g}{entry['truth']:>12.4g}   {entry['verdict']}"
+                for name, entry in chosen["policies"].items()
+            ),
+            {"trust": "trust it", "care": "use with care", "distrust": "do not trust it"}[trust["verdict"]] + ":",
+            *(f"  {reason}" for reason in trust["reasons"]),
+        ]
+    if "evaluation" in result:
+        found = result["evaluation"]
+        lines.append(f"{'policy':<40}{'value':>10}{'95 % interval':>22}{'distance':>10}   verdict")
+        for name, entry in found["policies"].items():
+            value = f"{entry['value']:.4g}" if entry["value"] is not None else "–"
+            interval = "{:.4g} … {:.4g}".format(*entry["interval"]) if entry["interval"] else "–"
+            lines.append(f"{name:<40}{value:>10}{interval:>22}{entry['distance']:>10.2f}   {entry['verdict']}")
+        lines += [f"note: {note}" for note in found["notes"]]
+        if found["distance_warning"]:
+            lines.append(f"warning: {found['distance_warning']}")
+        if "tuning" not in result:
+            lines.append("untuned settings: how far to trust these numbers is unknown until --tune --known … says so")
+    return "\n".join(lines)
+
+
+def _is_bad_news(result: dict[str, Any]) -> bool:
+    if "tuning" in result and result["tuning"]["trust"]["verdict"] == "distrust":
+        return True
+    policies = result.get("evaluation", {}).get("policies", {})
+    return bool(policies) and all(entry["verdict"] == "diverged" for entry in policies.values())
+
+
+def _write(path: Path, record: dict[str, Any]) -> None:
+    with written_whole(path) as partial:
+        partial.write_text(json.dumps(record, indent=1) + "\n")
