@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ilbrl.report.summary import summarise
+
 LEVELS = {"ilbrl": 78.0, "ilbrl-unweighted": 70.0, "bc": 45.0, "smodice": 58.0, "oril": 63.0}
 RANGES = {"actor_lr": "loguniform(1e-05, 0.0001)", "lam": "loguniform(0.1, 4)"}
 VERSIONS = {"ilbrl": "0.1.0", "jax": "0.7.2", "numpy": "2.3.4"}
@@ -278,3 +280,11 @@ def _csv(path: Path, header: str, rows) -> None:
 def make_run(tmp_path):
     """`make_run(name, **settings)` writes a run folder and returns it."""
     return lambda name="run", **settings: write_run(tmp_path / name, **settings)
+
+
+@pytest.fixture(scope="session")
+def summary(tmp_path_factory):
+    """Two tasks, everything revealed; to be looked at, not changed."""
+    folder = tmp_path_factory.mktemp("runs")
+    tasks = enumerate(["hopper", "ant"])
+    return summarise([write_run(folder / task, task, task, seed, revealed=True, seeds=6) for seed, task in tasks])

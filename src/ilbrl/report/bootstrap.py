@@ -76,20 +76,6 @@ def interval(
     return Interval(statistic(scores), *percentiles(bootstrap(scores, statistic, rng, resamples), confidence))
 
 
-def expanded(confidence: float, runs: int, tasks: int) -> float:
-    """The confidence to ask of a percentile interval so that it is as long as small samples need.
-
-        α′ / 2 = Φ(−√(n / (n − 1)) t_{1 − α/2, tasks (n − 1)})                Hesterberg (2015), expanded percentiles
-
-    The root undoes the missing spread of a resample, t the use of estimated spreads, pooled over the tasks. One run has
-    no spread: its interval is as long as it gets.
-    """
-    if runs < 2:
-        return 1.0
-    quantile = stats.t.ppf(0.5 + confidence / 2, tasks * (runs - 1)) * np.sqrt(runs / (runs - 1))
-    return float(1 - 2 * stats.norm.sf(quantile))
-
-
 def comparison(
     ours: np.ndarray,
     theirs: np.ndarray,
@@ -104,6 +90,43 @@ def comparison(
     `paired`: row i of both belongs together (the same seed, the same split), so both draw the same rows.
     """
     ours, theirs = checked(ours), checked(theirs)
+    drawn = _bootstrap_pair(ours, theirs, statistic, rng, paired, resamples)
+    return Interval(statistic(ours, theirs), *percentiles(drawn, confidence))
+
+
+def cautious_difference(
+    ours: np.ndarray, theirs: np.ndarray, statistic: Statistic, rng: np.random.Generator, resamples: int = RESAMPLES
+) -> Interval:
+    """The statistic of ours less that of theirs, with the interval by which two algorithms are told apart.
+
+    `t_interval` instead of percentiles: no percentile lies outside the scores seen, so that two runs of each could
+    "prove" anything.
+    """
+    ours, theirs = checked(ours), checked(theirs)
+    drawn = _bootstrap_pair(ours, theirs, difference(statistic), rng, False, resamples)
+    return t_interval(difference(statistic)(ours, theirs), drawn, min(len(ours), len(theirs)), ours.shape[1])
+
+
+def t_interval(point: np.ndarray, drawn: np.ndarray, runs: int, tasks: int, confidence: float = CONFIDENCE) -> Interval:
+    """Point ± t s √(n / (n − 1)), with s the standard deviation over [resamples].
+
+    t has tasks (n − 1) degrees of freedom. The root gives back the spread that a resample of n lacks, t allows
+    for spreads being estimated (Hesterberg 2015). One run has no spread: the interval is the whole line.
+    """
+    if runs < 2:
+        return Interval(point, np.float64(-np.inf), np.float64(np.inf))  # pyright: ignore[reportArgumentType]
+    half = stats.t.ppf(0.5 + confidence / 2, tasks * (runs - 1)) * drawn.std(axis=0) * np.sqrt(runs / (runs - 1))
+    return Interval(point, point - half, point + half)
+
+
+def _bootstrap_pair(
+    ours: np.ndarray,
+    theirs: np.ndarray,
+    statistic: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    rng: np.random.Generator,
+    paired: bool,
+    resamples: int,
+) -> np.ndarray:
     if ours.shape[1] != theirs.shape[1] or (paired and ours.shape != theirs.shape):
         raise IlbrlError(
             f"scores of {ours.shape[0]} runs × {ours.shape[1]} tasks and {theirs.shape[0]} × {theirs.shape[1]} cannot"
@@ -114,8 +137,7 @@ def comparison(
         drawn = draw(ours.shape, rng, count)
         return statistic(resampled(ours, drawn), resampled(theirs, drawn if paired else draw(theirs.shape, rng, count)))
 
-    drawn = _in_blocks(block, resamples, max(ours.size + theirs.size, ours.size * len(theirs)))
-    return Interval(statistic(ours, theirs), *percentiles(drawn, confidence))
+    return _in_blocks(block, resamples, max(ours.size + theirs.size, ours.size * len(theirs)))
 
 
 def difference(statistic: Statistic) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:

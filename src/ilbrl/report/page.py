@@ -51,7 +51,7 @@ def render(summary: Summary, rng: np.random.Generator | None = None) -> str:
     )
     engine.filters |= {"number": number, "count": count, "short": short, "plain": plain}
     engine.filters |= {"display": display, "sentence": sentence}
-    return engine.get_template("page.html").render(
+    page = engine.get_template("page.html").render(
         summary=summary,
         comparison=comparison_sentence(summary),
         table=score_table(summary),
@@ -65,6 +65,7 @@ def render(summary: Summary, rng: np.random.Generator | None = None) -> str:
         plotly=(HERE / "vendor" / "plotly-basic.min.js").read_text(encoding="utf-8"),
         drawn=embedded(_as_json(drawn)),
     )
+    return page.strip() + "\n"
 
 
 def _run(index: int, run: Run, summary: Summary, own: dict[str, Picture]) -> dict[str, Any]:

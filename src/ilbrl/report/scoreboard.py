@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ilbrl.report.bootstrap import CONFIDENCE, Interval, comparison, difference, expanded, interval
+from ilbrl.report.bootstrap import Interval, cautious_difference, interval
 from ilbrl.report.results import Run, reference_value
 from ilbrl.report.statistics import AGGREGATES, iqm
 
@@ -126,18 +126,10 @@ def aggregates(board: Scoreboard, rng: np.random.Generator) -> dict[str, dict[st
 
 
 def differences_to_best(board: Scoreboard, rng: np.random.Generator) -> dict[str, Interval]:
-    """Algorithm → its IQM less the best one's; where the interval contains zero, the two cannot be told apart.
-
-    The percentiles are expanded: to claim a difference from few runs, plain ones would be too sure.
-    """
+    """Algorithm → its IQM less the best one's; where the interval contains zero, the two cannot be told apart."""
     matrices = board.matrices
     if not matrices:
         return {}
     best = max(matrices, key=lambda name: float(iqm(matrices[name])))
     rivals = {name: matrix for name, matrix in matrices.items() if name != best}
-    fewest = min(len(matrix) for matrix in matrices.values())
-    confidence = expanded(CONFIDENCE, fewest, len(board.tasks))
-    return {
-        name: comparison(matrix, matrices[best], difference(iqm), rng, confidence=confidence)
-        for name, matrix in rivals.items()
-    }
+    return {name: cautious_difference(matrix, matrices[best], iqm, rng) for name, matrix in rivals.items()}

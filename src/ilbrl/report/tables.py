@@ -51,7 +51,7 @@ def score_table(summary: Summary) -> Table | None:
 
 def caption(board: Scoreboard) -> str:
     said = "Task columns: mean ± normal 95 % interval over runs, compared by Welch's t. IQM: 95 % bootstrap interval,"
-    return f"{said} compared by expanded percentiles. {BOLD}" + (f" {NOT_D4RL}" if board.unit == "score" else "")
+    return f"{said} compared by t intervals. {BOLD}" + (f" {NOT_D4RL}" if board.unit == "score" else "")
 
 
 def _task_cell(board: Scoreboard, name: str, task: str) -> Cell:
