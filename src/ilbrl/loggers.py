@@ -73,7 +73,7 @@ def tensorboard(folder: Path, name: str, members: Sequence[str]) -> Log:
 
 
 def wandb(folder: Path, name: str, members: Sequence[str]) -> Log:
-    """One Weights & Biases run; a member's metrics are named MEMBER/METRIC. $WANDB_PROJECT, $WANDB_MODE and the like hold."""
+    """One Weights & Biases run, as $WANDB_PROJECT, $WANDB_MODE and the like say; metrics are named MEMBER/METRIC."""
     try:
         import wandb as library
     except ModuleNotFoundError:

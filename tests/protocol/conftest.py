@@ -62,6 +62,16 @@ def tiny(files) -> Study:
         ),
         training=Training(seeds=2, updates=40),
         evaluation=Evaluation(
-            "small", 2, 200, {"hidden": "[8, 8]", "batch_size": "16", "gamma": "0.5", "lr": "0.003", "tau": "0.05"}
+            "small",
+            2,
+            400,
+            {
+                "hidden": "[8, 8]",
+                "batch_size": "16",
+                "gamma": "0.5",
+                "lr": "0.01",
+                "tau": "0.2",
+                "target_update_every": "1",
+            },
         ),
     )

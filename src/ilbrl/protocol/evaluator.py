@@ -1,10 +1,7 @@
-"""The evaluator's settings as a study names them, and as jobs carry them."""
+"""The evaluator's settings as a study names them."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from dataclasses import asdict, fields, replace
 from typing import Any, get_type_hints
 
 from ilbrl import ope
@@ -22,33 +19,16 @@ def settings_of(evaluation: Evaluation) -> list[ope.Setting]:
     """The grid, with the study's changes to each of its settings."""
     if evaluation.grid not in ope.GRIDS:
         raise IlbrlError(f"evaluation.grid: no grid {evaluation.grid!r}; there are {', '.join(ope.GRIDS)}")
+    grid = ope.GRIDS[evaluation.grid]
     hints = get_type_hints(ope.Config)
-    changes, bounds = {}, None
+    known = grid[0].as_dict()
+    changes: dict[str, Any] = {}
     for name, text in evaluation.evaluator.items():
+        if name not in known:
+            raise IlbrlError(
+                f"evaluation.evaluator.{name}: the evaluator has no such setting; it has {', '.join(known)}"
+            )
         value = parse(text, f"evaluation.evaluator.{name}").draw(0.0)
-        if name == "value_bounds":
-            bounds = bool(value)
-        elif name in hints:
-            changes[name] = float(value) if hints[name] is float else value
-        else:
-            known = ", ".join(["value_bounds", *(f.name for f in fields(ope.Config))])  # pyright: ignore[reportArgumentType]
-            raise IlbrlError(f"evaluation.evaluator.{name}: the evaluator has no such setting; it has {known}")
-    changed = [replace(s, config=replace(s.config, **changes)) for s in ope.GRIDS[evaluation.grid]]
-    changed = changed if bounds is None else [replace(s, value_bounds=bounds) for s in changed]
+        changes[name] = float(value) if hints.get(name) is float else value
+    changed = [ope.Setting.from_dict(setting.as_dict() | changes) for setting in grid]
     return list(dict.fromkeys(changed))  # a change may make two alike
-
-
-def as_inputs(setting: ope.Setting) -> dict[str, Any]:
-    """A setting as JSON, which has neither tuples nor infinities."""
-    table = asdict(setting)
-    table["config"] = {k: str(v) if isinstance(v, float) and math.isinf(v) else v for k, v in table["config"].items()}
-    return table
-
-
-def from_inputs(table: Mapping[str, Any]) -> ope.Setting:
-    hints = get_type_hints(ope.Config)
-    config: dict[str, Any] = {
-        name: float(value) if hints[name] is float else tuple(value) if isinstance(value, list) else value
-        for name, value in table["config"].items()
-    }
-    return ope.Setting(**{**table, "config": ope.Config(**config)})

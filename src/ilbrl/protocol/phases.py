@@ -13,7 +13,6 @@ from ilbrl.errors import IlbrlError
 from ilbrl.feed import Spec
 from ilbrl.policy import Policy
 from ilbrl.protocol import description, tables
-from ilbrl.protocol.evaluator import from_inputs
 from ilbrl.protocol.folder import read_json, write_json
 from ilbrl.protocol.jobs import Job
 from ilbrl.protocol.kinds import describe, evaluate, final, train, tune_ope
@@ -191,7 +190,7 @@ def training_jobs(study: Study, parts: Parts) -> list[Job]:
 
 def evaluation_jobs(study: Study, parts: Parts, trained: Sequence[Job], tuning: Mapping[str, Any]) -> list[Job]:
     """One per training job, with the chosen setting and the updates that the known policies needed."""
-    setting = from_inputs(tune_ope.job(study, parts).inputs["settings"][tuning["chosen"]])
+    setting = ope.Setting.from_dict(tuning["configurations"][tuning["chosen"]])
     return [evaluate.job(study, parts, job, setting, tuning["chosen"], tuning["updates"]) for job in trained]
 
 

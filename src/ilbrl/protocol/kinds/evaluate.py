@@ -9,7 +9,7 @@ from typing import Any
 from ilbrl import ope
 from ilbrl.feed import Spec
 from ilbrl.policy import Policy
-from ilbrl.protocol.evaluator import EVALUATION_PARTS, as_inputs, from_inputs
+from ilbrl.protocol.evaluator import EVALUATION_PARTS
 from ilbrl.protocol.folder import read_json, write_csv, write_json
 from ilbrl.protocol.jobs import Job, Report
 from ilbrl.protocol.logs import Parts
@@ -24,7 +24,7 @@ def job(study: Study, parts: Parts, trained: Job, setting: ope.Setting, setting_
     return Job(
         "evaluate",
         {
-            "setting": as_inputs(setting),
+            "setting": setting.as_dict(),
             "setting_id": setting_id,
             "seeds": study.evaluation_seeds,
             "updates": updates,
@@ -40,7 +40,7 @@ def work(inputs: Mapping[str, Any], parts: Parts, upstream: Sequence[Path], fold
     """Policies whose training diverged are left out: they cannot be selected whatever they are worth."""
     result = read_json(upstream[0] / "result.json")
     sound = [m for m in result["members"] if m["diverged_at"] < 0]
-    setting = from_inputs(inputs["setting"])
+    setting = ope.Setting.from_dict(inputs["setting"])
     estimates, values = [], []
     if sound:
         data = ope.EvaluationData.of_composition(

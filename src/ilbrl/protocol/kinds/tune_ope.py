@@ -10,7 +10,7 @@ from typing import Any
 from ilbrl import ope
 from ilbrl.feed import Spec
 from ilbrl.policy import Policy
-from ilbrl.protocol.evaluator import EVALUATION_PARTS, as_inputs, from_inputs, settings_of
+from ilbrl.protocol.evaluator import EVALUATION_PARTS, settings_of
 from ilbrl.protocol.folder import write_csv, write_json
 from ilbrl.protocol.jobs import Job, Report
 from ilbrl.protocol.logs import Parts
@@ -25,7 +25,7 @@ def job(study: Study, parts: Parts) -> Job:
     return Job(
         "tune-ope",
         {
-            "settings": [as_inputs(setting) for setting in settings],
+            "settings": [setting.as_dict() for setting in settings],
             "known": {
                 known.name: {
                     "policy": _fingerprint(known.policy),
@@ -45,7 +45,7 @@ def job(study: Study, parts: Parts) -> Job:
 
 def work(inputs: Mapping[str, Any], parts: Parts, upstream: Sequence[Path], folder: Path, report: Report) -> None:
     del upstream
-    settings = [from_inputs(table) for table in inputs["settings"]]
+    settings = [ope.Setting.from_dict(table) for table in inputs["settings"]]
     data = ope.EvaluationData.of_composition(
         parts.composition, [s.expert_fraction for s in settings], Spec.of(parts.composition.training)
     )
