@@ -1,6 +1,6 @@
 """How the default hyper-parameters were chosen: a small sweep per algorithm, scored in the environment.
 
-    python -m benchmarks.default_configurations hopper --out results/defaults      (minutes on a GPU)
+    python -m benchmarks.default_configurations hopper walker2d --out results/defaults      (minutes on a GPU)
 
 2 expert episodes + 400,000 medium transitions. The defaults of the package were picked from this table, that is, after
 seeing environment scores on the built-in tasks; `docs/results.md` says so. One population per value of the static
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from itertools import product
 from pathlib import Path
@@ -26,90 +27,61 @@ from ilbrl.files import written_whole
 from ilbrl.learning import fit
 from ilbrl.provenance import commit, versions
 
+SWEPT = ("lam", "actor_lr", "layer_norm", "gradient_penalty", "reward_scale")
 
-def populations() -> list[tuple[str, float, list]]:
-    """(agent, share of the updates, configurations that differ in traced fields alone)."""
-    support, dice, oril = (AGENTS[name].PRESETS["default"] for name in ("ilbrl", "smodice", "oril"))
-    rates = (4e-5, 3e-4)
+
+def populations(agent: str) -> list[list]:
+    """Configurations of an agent, one list per value of its static fields."""
+    default, rates = AGENTS[agent].PRESETS["default"], (4e-5, 3e-4)
+    if agent == "smodice":
+        swept = product((1.0, 10.0), (0.1, 1.0), rates)
+        return [[replace(default, gradient_penalty=c, reward_scale=k, actor_lr=lr) for c, k, lr in swept]]
     return [
-        *(
-            (
-                "ilbrl",
-                1.0,
-                [
-                    replace(support, lam=lam, actor_lr=lr, critic_lr=lr, layer_norm=layer_norm)
-                    for lam, lr in product((0.3, 1.0, 2.5), rates)
-                ],
-            )
-            for layer_norm in (True, False)
-        ),
-        (
-            "smodice",
-            0.7,
-            [
-                replace(dice, gradient_penalty=penalty, reward_scale=scale, actor_lr=lr)
-                for penalty, scale, lr in product((1.0, 10.0), (0.1, 1.0), (3e-5, 3e-4))
-            ],
-        ),
-        *(
-            (
-                "oril",
-                0.7,
-                [
-                    replace(oril, lam=lam, actor_lr=lr, critic_lr=lr, layer_norm=layer_norm)
-                    for lam, lr in product((0.3, 2.5), rates)
-                ],
-            )
-            for layer_norm in (True, False)
-        ),
+        [
+            replace(default, lam=lam, actor_lr=lr, critic_lr=lr, layer_norm=layer_norm)
+            for lam, lr in product((0.3, 1.0, 2.5), rates)
+        ]
+        for layer_norm in (True, False)
     ]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("task", choices=list(TASKS))
+    parser.add_argument("tasks", nargs="+", choices=list(TASKS))
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--agents", nargs="+", default=["ilbrl", "smodice", "oril"])
-    parser.add_argument("--updates", type=int, default=150_000)
+    parser.add_argument("--updates", type=int, default=100_000)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--transitions", type=int, default=400_000)
     parser.add_argument("--episodes", type=int, default=10)
-    parser.add_argument("--workers", type=int, default=None)
     args = parser.parse_args()
-    expert = ilbrl.load(f"{args.task}/expert:2ep")
-    data = ilbrl.load(f"{args.task}/medium:{args.transitions}")
-    entries: list[dict] = []
-    for agent, share, configs in populations():
-        if agent not in args.agents:
-            continue
-        started, updates = time.monotonic(), int(share * args.updates) // 2 * 2
-        learned = fit(agent, expert, data, config=configs, seeds=args.seeds, updates=updates, quiet=True)
-        trained = time.monotonic() - started
-        played = rollout_all(learned.policies, args.task, args.episodes, seed=12345, workers=args.workers, quiet=True)
+    for task, agent in product(args.tasks, args.agents):
+        entries = list(sweep(task, agent, args))
+        with written_whole(args.out / f"{task}-{agent}.json") as partial:
+            partial.write_text(json.dumps(entries, indent=1))
+
+
+def sweep(task: str, agent: str, args: argparse.Namespace) -> Iterator[dict]:
+    expert, data = ilbrl.load(f"{task}/expert:2ep"), ilbrl.load(f"{task}/medium:{args.transitions}")
+    for configs in populations(agent):
+        started = time.monotonic()
+        learned = fit(agent, expert, data, config=configs, seeds=args.seeds, updates=args.updates, quiet=True)
+        seconds = time.monotonic() - started
+        played = rollout_all(learned.policies, task, args.episodes, seed=12345, quiet=True)
         scores = np.array([r.score for r in played]).reshape(len(configs), -1)
         magnitudes = learned.fitted.metrics["q_magnitude"][-1].reshape(len(configs), -1)
-        for config, seeds, magnitude in zip(configs, scores, magnitudes):
-            entries.append(
-                {
-                    "task": args.task, "agent": agent, "config": asdict(config), "scores": seeds.tolist(),
-                    "q_magnitude": magnitude.tolist(), "updates": updates, "seconds": trained,
-                    "device": jax.devices()[0].device_kind, "versions": versions(), "commit": commit(),
-                }
-            )  # fmt: skip
-            shown = {
-                k: v
-                for k, v in asdict(config).items()
-                if k in ("lam", "actor_lr", "layer_norm", "gradient_penalty", "reward_scale")
-            }
+        for config, of_seeds, magnitude in zip(map(asdict, configs), scores, magnitudes):
+            swept = {name: config[name] for name in SWEPT if name in config}
             print(
-                args.task,
-                agent,
-                shown,
-                f"{seeds.mean():.1f} ± {seeds.std():.1f}, |Q| {magnitude.mean():.0f}",
+                f"{task} {agent} {swept}: {of_seeds.mean():.1f} ± {of_seeds.std():.1f},"
+                f" |Q| {magnitude.mean():.0f}, {seconds:.0f} s",
                 flush=True,
             )
-        with written_whole(args.out / f"{args.task}.json") as partial:
-            partial.write_text(json.dumps(entries, indent=1))
+            yield {
+                "task": task, "agent": agent, "config": config, "scores": of_seeds.tolist(),
+                "q_magnitude": magnitude.tolist(), "updates": args.updates, "seconds": seconds,
+                "device": jax.devices()[0].device_kind, "versions": versions(), "commit": commit(),
+            }  # fmt: skip
 
 
 if __name__ == "__main__":

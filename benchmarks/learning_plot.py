@@ -21,8 +21,8 @@ from matplotlib import pyplot
 from ilbrl.data.benchmark import measured_returns
 from ilbrl.envs import TASKS
 
-COLOURS = {"default": "#0072B2", "paper": "#D55E00", "bfloat16": "#009E73", "larger lambda": "#CC79A7"}
-MARKERS = {"default": "o", "paper": "s", "bfloat16": "^", "larger lambda": "v"}
+COLOURS = {"default": "#0072B2", "paper": "#D55E00", "bfloat16": "#009E73"}
+MARKERS = {"default": "o", "paper": "s", "bfloat16": "^"}
 
 
 def main(results: Path, figures: Path) -> None:

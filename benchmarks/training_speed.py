@@ -41,10 +41,10 @@ def columns(rows: int = ROWS) -> dict[str, np.ndarray]:
     }
 
 
-def ours(data: dict[str, np.ndarray], members: int, dtype: str) -> Callable[[int], float]:
+def ours(data: dict[str, np.ndarray], members: int, dtype: str, layer_norm: bool = False) -> Callable[[int], float]:
     """Seconds of so many updates of each member, as the loop itself reports them (compilation left out)."""
     spec = Spec(np.zeros(OBS), np.ones(OBS), -np.ones(ACT), np.ones(ACT))
-    configs = [td3bc.Config(dtype=dtype)] * members
+    configs = [td3bc.Config(dtype=dtype, layer_norm=layer_norm)] * members
 
     def run(updates: int) -> float:
         rates: list[float] = []
@@ -136,11 +136,12 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=400, help="per member and turn")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--dtype", default="float32", help="of populations; a single member runs in float32")
+    parser.add_argument("--layer-norm", action="store_true", help="in our critics, as ILBRL's default has it")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     data = columns()
     contestants = {
-        f"ilbrl, {m} member{'s' * (m > 1)}": (m, ours(data, m, args.dtype if m > 1 else "float32"))
+        f"ilbrl, {m} member{'s' * (m > 1)}": (m, ours(data, m, args.dtype if m > 1 else "float32", args.layer_norm))
         for m in args.members
     }
     for name, peer in {"PyTorch loop": pytorch, "d3rlpy": d3rlpy}.items():

@@ -8,11 +8,13 @@ import pytest
 from ilbrl import kernels, nets
 
 
+@pytest.mark.parametrize("layer_norm", [False, True])
 @pytest.mark.parametrize(("fan_in", "fan_out"), [(23, 1), (35, 8)])
-def test_values_and_gradients_are_the_plain_networks(fan_in, fan_out, monkeypatch):
+def test_values_and_gradients_are_the_plain_networks(fan_in, fan_out, layer_norm, monkeypatch):
     monkeypatch.setattr(kernels, "HALF", jnp.float32)
     key = jax.random.key(0)
-    twins = nets.init_twin(key, [fan_in, 128, 128, fan_out])
+    twins = nets.init_twin(key, [fan_in, 128, 128, fan_out], layer_norm)
+    twins = jax.tree.map(lambda leaf: leaf + 0.1 * jax.random.normal(key, leaf.shape), twins)  # no scale is 1
     x = jax.random.normal(key, (128, fan_in))
     wanted = jax.random.normal(jax.random.key(1), (128, fan_out))
 
