@@ -63,7 +63,7 @@ def coverage(shape: str, tasks: str, runs: int, trials: int, resamples: int) -> 
             hits[name] += low <= truth[name] <= high
             if statistic is iqm:
                 cautious = t_interval(iqm(scores), drawn, runs, len(means))
-                hits[CAUTIOUS] += cautious.low <= truth[CAUTIOUS] <= cautious.high
+                hits[CAUTIOUS] += bool(cautious.low <= truth[CAUTIOUS] <= cautious.high)
         one = normal_mean(scores[:, 0])
         hits[ONE_TASK] += abs(one.value - truth[ONE_TASK]) <= one.half_width
     return {name: count / trials for name, count in hits.items()}

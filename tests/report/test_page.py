@@ -20,7 +20,7 @@ class Outline(HTMLParser):
         self.open, self.ids, self.links, self.outside, self.text, self.headings = [], [], [], [], [], []
 
     def handle_starttag(self, tag, attrs):
-        found = dict(attrs)
+        found = {name: value or "" for name, value in attrs}
         if tag not in VOID:
             self.open.append(tag)
         self.ids += [found["id"]] if "id" in found else []

@@ -1,5 +1,7 @@
 """Pictures as data, and their files."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -28,6 +30,8 @@ def test_interval_bars_show_the_statistics_and_the_exploratory_line(summary):
     picture = of_scores(summary)["iqm"]
     assert picture.y_names[-1] == "ILBRL"  # the first is drawn on top
     top = picture.series[0]
+    assert top.low is not None
+    assert top.high is not None
     found = summary.aggregates["ilbrl"]["iqm"]
     assert (top.x[0], top.low[0], top.high[0], top.y[0]) == (found.point, found.low, found.high, 4)
     assert Line("x", pytest.approx(59.2), "exploratory") in picture.lines
@@ -35,6 +39,8 @@ def test_interval_bars_show_the_statistics_and_the_exploratory_line(summary):
 
 def test_profiles_fall_from_one_to_zero(summary):
     for series in of_scores(summary)["profile"].series:
+        assert series.low is not None
+        assert series.high is not None
         assert series.y[0] == 1.0
         assert series.y[-1] == 0.0
         assert (np.diff(series.y) <= 0).all()
@@ -51,6 +57,7 @@ def test_calibration_is_of_the_chosen_evaluator(summary):
     run = summary.runs[0]
     expert = next(s for s in pictures.of_run(run)["calibration"].series if s.name == "expert")
     chosen = run.tuning.configurations[4].policies["expert"]
+    assert expert.high is not None
     assert (expert.x[0], expert.y[0]) == (chosen.truth, chosen.estimate)
     assert expert.high[0] - expert.y[0] == pytest.approx(1.96 * chosen.std_error, rel=1e-3)
 
@@ -130,7 +137,7 @@ def test_a_figure_shows_what_its_picture_holds(name):
     assert [label.get_text() for label in axes.get_yticklabels()] == ["row"] or not picture.y_names
     if picture.y_range is not None:
         assert axes.get_ylim() == picture.y_range
-    legend = axes.get_legend()
+    legend: Any = axes.get_legend()
     shown = {text.get_text() for text in legend.get_texts()}
     assert shown == {"lines": {"a"}, "rows": {"ref"}, "bars": {"b"}, "dots": {"row", "estimate = truth"}}[name]
 
