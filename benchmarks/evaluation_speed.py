@@ -4,7 +4,8 @@
     python -m benchmarks.evaluation_speed --policies 60 --seeds 3 --dtype bfloat16 --updates 2000        (GPU)
 
 Halfcheetah's sizes, batches of 256 from 600,000 rows, networks 256–256. An update of Expected SARSA needs fewer
-products than one of TD3-BC, so beside updates per second stands the floating-point rate. The two take turns; medians over turns.
+products than one of TD3-BC, so beside updates per second stands the floating-point rate. The two take turns; figures
+are medians over turns.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """How well off-policy evaluation orders policies it was not tuned on: five known policies per task, from worst to best.
 
     python -m benchmarks.policy_ladder hopper halfcheetah walker2d ant --out results/ladder      (minutes on a GPU)
-    python -m benchmarks.policy_ladder hopper --out /tmp/ladder --transitions 20000 --grid small --tune-updates 500 \\
-        --updates 1000 --seeds 1                                                            (a rehearsal on a CPU)
+    python -m benchmarks.policy_ladder hopper --out results/small --transitions 40000 --grid small \\
+        --tune-updates 10000 --tune-seeds 1 --updates 30000 --seeds 1 --hidden 64 64 --batch-size 64     (small, on a CPU)
     python -m benchmarks.evaluation_plots results/ladder docs/figures
 
 Tuned on {medium, expert} alone, as the protocol does: their logs, their sampled actions, their logged returns. Then the
@@ -63,6 +63,8 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=100_000)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--hidden", type=int, nargs="+", default=[256, 256])
+    parser.add_argument("--batch-size", type=int, default=256)
     parser.add_argument("--layer-norm", action="store_true", help="one more population: LayerNorm in the critics")
     args = parser.parse_args()
     for task in args.tasks:
@@ -83,7 +85,8 @@ def climb(task: str, args: argparse.Namespace, record: dict[str, Any]) -> None:
         level: measured_returns()["policies"][f"{task}/{level}"]["deterministic"]["discounted_return_mean"]
         for level in LEVELS
     }
-    grid = [replace(s, config=replace(s.config, dtype=args.dtype)) for s in GRIDS[args.grid]]
+    program = {"dtype": args.dtype, "hidden": tuple(args.hidden), "batch_size": args.batch_size}
+    grid = [replace(s, config=replace(s.config, **program)) for s in GRIDS[args.grid]]
     data = ope.EvaluationData.of_composition(composition, [s.expert_fraction for s in grid])
     record |= {"truths": truths, "rows": len(data.dataset), "initial_states": len(data.initial_observations)}
     known = ope.known_of_composition(composition, policies["expert"], policies["medium"])
@@ -98,7 +101,8 @@ def climb(task: str, args: argparse.Namespace, record: dict[str, Any]) -> None:
     record |= {"distances": distances, "distance_warning": tuning.trust.distance_warning(distances)}
     populations = [remedies(chosen)]
     if args.layer_norm:
-        populations.append({"informed, LayerNorm": replace(chosen, config=replace(chosen.config, layer_norm=True))})
+        normalised = replace(chosen.config, layer_norm=True)
+        populations.append({"informed, LayerNorm": replace(chosen, informed_start=True, config=normalised)})
     for settings in populations:
         evaluation = ope.evaluate(policies, data, list(settings.values()), range(args.seeds), args.updates, quiet=True)
         record["variants"] += [

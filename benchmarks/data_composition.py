@@ -1,0 +1,95 @@
+"""Does unbalanced evaluation data diverge more often? The paper's figure on data composition, on one trained policy.
+
+    ilbrl train ilbrl --expert walker2d/expert:2 --data walker2d/medium:400000 --out results/walker2d
+    python -m benchmarks.data_composition --policy results/walker2d/policy-config0-seed0.safetensors \\
+        --out results/composition
+    python -m benchmarks.evaluation_plots results/composition docs/figures
+
+One policy, expert fractions 0, 0.3, 0.5 and 0.8 of the same amount of data, several evaluation seeds and learning
+rates, everything else as in the paper's final choice: one population. Writes composition.json, draws nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+import ilbrl
+from ilbrl import ope
+from ilbrl.files import written_whole
+from ilbrl.ope.settings import grid
+from ilbrl.provenance import commit, versions
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--policy", type=Path, required=True)
+    parser.add_argument("--task", default="walker2d")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--fractions", type=float, nargs="+", default=[0.0, 0.3, 0.5, 0.8])
+    parser.add_argument("--lr", type=float, nargs="+", default=[3e-4, 3e-3])
+    parser.add_argument("--every", type=float, nargs="+", default=[2.0, 16.0])
+    parser.add_argument("--seeds", type=int, default=6)
+    parser.add_argument("--updates", type=int, default=200_000)
+    parser.add_argument("--transitions", type=int, default=700_000, help="of each log; 5/7 to learn from, 2/7 held out")
+    parser.add_argument("--informed-start", action="store_true", help="the library's default instead of the paper's")
+    parser.add_argument("--episodes", type=int, default=30, help="for the true value; 0: leave the environment alone")
+    parser.add_argument("--dtype", default="float32")
+    args = parser.parse_args()
+    policy = ilbrl.Policy.load(args.policy)
+    logs = {level: ilbrl.load(f"{args.task}/{level}:{args.transitions}") for level in ("expert", "medium")}
+    data = ope.EvaluationData.of_composition(ope.held_out(logs["expert"], logs["medium"]), args.fractions)
+    settings = [
+        replace(setting, config=replace(setting.config, dtype=args.dtype))
+        for setting in grid(args.fractions, args.lr, args.every, args.informed_start)
+    ]
+    evaluation = ope.evaluate({"policy": policy}, data, settings, range(args.seeds), args.updates, quiet=True)
+    truth = float(ilbrl.rollout(policy, args.task, args.episodes).discounted_returns.mean()) if args.episodes else None
+    entries = [entry(setting, evaluation.of("policy", s)) for s, setting in enumerate(settings)]
+    record = {
+        "task": args.task, "truth": truth, "value_range": data.value_range(settings[0].config.gamma),
+        "arguments": {name: str(value) for name, value in vars(args).items()}, "entries": entries,
+        "seconds": evaluation.seconds, "device": jax.devices()[0].device_kind, "versions": versions(),
+        "commit": commit(),
+    }  # fmt: skip
+    with written_whole(args.out / "composition.json") as partial:
+        partial.write_text(json.dumps(record, indent=1))
+    table(record)
+
+
+def entry(setting: ope.Setting, estimates: Sequence[ope.Estimate]) -> dict[str, Any]:
+    return {
+        "setting": setting.as_dict(),
+        "values": [e.value if np.isfinite(e.value) else None for e in estimates],
+        "verdicts": [e.verdict for e in estimates],
+        "decided_at": [e.decided_at for e in estimates],
+        "curves": {"updates": estimates[0].updates.tolist(), "values": [e.values.tolist() for e in estimates]},
+    }
+
+
+def table(record: dict[str, Any]) -> None:
+    """How many seeds diverged, and where the others ended."""
+    truth = "unknown" if record["truth"] is None else f"{record['truth']:.0f}"
+    print(f"{record['task']}, true value {truth}")
+    print("| expert fraction | lr | targets every | diverged | moving | converged | value of the others | spread |")
+    print("|---|---|---|---|---|---|---|---|")
+    for found in record["entries"]:
+        setting, words = found["setting"], found["verdicts"]
+        sound = [v for v, word in zip(found["values"], words) if word != "diverged"]
+        shown = f"{np.mean(sound):.0f} | {np.std(sound):.0f}" if sound else "– | –"
+        counts = " | ".join(str(words.count(word)) for word in ("diverged", "moving", "converged"))
+        print(
+            f"| {setting['expert_fraction']:g} | {setting['lr']:g} | {setting['target_update_every']:g} |"
+            f" {counts} | {shown} |"
+        )
+
+
+if __name__ == "__main__":
+    main()

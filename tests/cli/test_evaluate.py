@@ -1,0 +1,117 @@
+"""`ilbrl evaluate`: from logs to values and a verdict, and a defined answer to whatever a user may lack."""
+
+import json
+
+import numpy as np
+import pytest
+
+from ilbrl.cli import main
+from ilbrl.data import Dataset, save
+from ilbrl.policy import Policy
+
+
+def log(gain: float, seed: int, episodes: int = 30, rewards: bool = True) -> Dataset:
+    """x′ = 0.9 x + 0.5 u + noise, r = 1 − x², u = −gain · x, episodes of 20 steps."""
+    rng = np.random.default_rng(seed)
+    x, columns = rng.uniform(-1, 1, episodes), []
+    for _ in range(20):
+        u = -gain * x
+        following = 0.9 * x + 0.5 * u + 0.05 * rng.standard_normal(episodes)
+        columns.append((x, u, 1 - x**2, following))
+        x = following
+    x, u, r, y = (np.stack(column, 1).reshape(-1, 1) for column in zip(*columns))
+    ends = np.tile(np.arange(20) == 19, episodes)
+    return Dataset(
+        x, u, y, np.zeros(len(x), bool), ends, rewards=r[:, 0] if rewards else None,
+        action_low=[-1.0], action_high=[1.0],
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("evaluate")
+    for name, gain, seed in (("expert", 0.9, 0), ("other", -0.15, 1)):
+        save(log(gain, seed), path / f"{name}.npz")
+        layers = ((np.array([[-gain]]), np.zeros(1)),)
+        Policy(layers, -np.ones(1), np.ones(1)).save(path / f"{name}.safetensors")
+    save(log(0.5, 2, rewards=False), path / "bare.npz")
+    return path
+
+
+def evaluate(folder, *words, expert="expert.npz", data="other.npz"):
+    logs = ["--expert", str(folder / expert), "--data", str(folder / data)]
+    return main(["evaluate", *logs, "--hidden", "8", "8", "--seeds", "1", "--quiet", *words])
+
+
+def known(folder, *names):
+    return ",".join(f"{name}={folder / name}.safetensors" for name in names)
+
+
+def test_policies_get_values_files_and_figures(folder, tmp_path, capsys):
+    policies = [str(folder / "expert.safetensors"), str(folder / "other.safetensors")]
+    code = evaluate(folder, "--policy", *policies, "--updates", "60", "--out", str(tmp_path), "--json")
+    result = json.loads(capsys.readouterr().out)["evaluation"]
+    assert code == 0
+    assert list(result["policies"]) == policies
+    for entry in result["policies"].values():
+        assert entry["verdict"] == "moving"  # 60 updates are next to nothing, and it says so
+        assert entry["interval"][0] <= entry["value"] <= entry["interval"][1]
+    assert result["initial_states"] == 2 * 9
+    assert {"evaluation.json", "values.png"} <= {path.name for path in tmp_path.iterdir()}
+
+
+def test_tuning_writes_the_setting_that_a_later_call_uses(folder, tmp_path, capsys):
+    code = evaluate(
+        folder, "--tune", "--known", known(folder, "expert", "other"), "--grid", "small", "--updates", "60",
+        "--out", str(tmp_path),
+    )  # fmt: skip
+    said = capsys.readouterr().out
+    assert "chose setting" in said
+    assert any(verdict in said for verdict in ("trust it:", "use with care:", "do not trust it:"))
+    record = json.loads((tmp_path / "tuning.json").read_text())
+    assert code == int(record["trust"]["verdict"] == "distrust")
+    assert len(record["configurations"]) == 3
+    assert record["known"]["other"]["variant"] == "mean"
+    assert record["known"]["expert"]["truth"] > record["known"]["other"]["truth"]
+    assert {"calibration.png", "known-values.png"} <= {path.name for path in tmp_path.iterdir()}
+
+    policy = str(folder / "expert.safetensors")
+    assert evaluate(folder, "--policy", policy, "--config", str(tmp_path / "tuning.json"), "--json") == 0
+    result = json.loads(capsys.readouterr().out)["evaluation"]
+    assert result["updates"] == record["updates"]
+    chosen = record["configurations"][record["chosen"]]
+    assert result["setting"]["expert_fraction"] == chosen["expert_fraction"]
+
+
+def test_one_known_policy_is_used_with_care_at_best(folder, capsys):
+    evaluate(
+        folder, "--tune", "--known", known(folder, "expert"), "--grid", "paper-choice", "--updates", "40", "--json"
+    )
+    trust = json.loads(capsys.readouterr().out)["tuning"]["trust"]
+    assert trust["verdict"] in ("care", "distrust")
+    assert any("only one known policy" in reason for reason in trust["reasons"])
+
+
+@pytest.mark.parametrize(
+    ("words", "data", "said"),
+    [
+        (["--policy", "{}/expert.safetensors"], "bare.npz", "needs the true rewards"),
+        ([], "other.npz", "nothing to evaluate"),
+        (["--tune"], "other.npz", "--tune needs policies of known value"),
+        (["--tune", "--known", "expert"], "other.npz", "'expert' is not NAME=POLICY"),
+        (["--tune", "--known", "a={0}/other.safetensors,b={0}/other.safetensors"], "other.npz", "cannot both be"),
+        (["--policy", "{}/none.safetensors"], "other.npz", "no such policy file"),
+        (["--policy", "{}/expert.safetensors", "--config", "{}/none.json"], "other.npz", "none.json: no such file"),
+        (["--policy", "{}/expert.safetensors", "--grid", "vast"], "other.npz", "no grid 'vast'"),
+        (["--policy", "logged:{}/other.npz"], "other.npz", "carries no behaviour policy"),
+    ],
+)
+def test_what_is_missing_is_said(folder, capsys, words, data, said):
+    assert evaluate(folder, *(word.format(folder) for word in words), data=data) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_too_few_episodes(folder, tmp_path, capsys):
+    save(log(0.9, 3, episodes=1), tmp_path / "one.npz")
+    assert evaluate(folder, "--policy", str(folder / "expert.safetensors"), expert=tmp_path / "one.npz") == 2
+    assert "1 complete episodes; evaluation needs at least two" in capsys.readouterr().err
