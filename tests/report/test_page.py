@@ -7,7 +7,9 @@ from html.parser import HTMLParser
 import pytest
 
 from ilbrl.report import write_page
-from ilbrl.report.page import LINE_BUDGET, count, embedded, number, plain, short
+from ilbrl.report.page import LINE_BUDGET, count, embedded, gauge, number, plain, short
+from ilbrl.report.results import read_run
+from ilbrl.report.verdict import verdict
 
 VOID = {"meta", "link", "input", "br"}
 
@@ -156,6 +158,21 @@ def test_lines_are_thinned_to_a_budget(make_run, tmp_path, monkeypatch):
     assert len(series["x"]) == 12
     assert (series["x"][0], series["x"][-1]) == (4_000, 200_000)
     assert LINE_BUDGET * 4 * 9 < 3_000_000  # four numbers of nine letters: what lines may weigh
+
+
+def test_the_gauge_places_the_policy_between_logs_and_expert(make_run):
+    run = read_run(make_run(algorithms=("ilbrl",), trust="trust"))
+    said = verdict(run)
+    marks = gauge(run, said)
+    assert marks is not None
+    assert (marks["exploratory"], marks["expert"]) == (
+        (59.2, pytest.approx(100 / 12)),
+        (110.2, pytest.approx(1100 / 12)),
+    )
+    assert marks["low"][1] < marks["selected"][1] < marks["high"][1]
+    assert said.score is not None
+    assert marks["selected"][1] == pytest.approx(100 * (said.score.value - 59.2 + 5.1) / (51 + 10.2))
+    assert gauge(read_run(make_run("b", played=False)), verdict(read_run(make_run("c", played=False)))) is None
 
 
 def test_words_for_numbers():

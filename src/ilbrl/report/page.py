@@ -19,7 +19,7 @@ from ilbrl.report.results import Run
 from ilbrl.report.selection import reference_score, scored, selection_regret
 from ilbrl.report.summary import Summary, comparison_sentence, summarise
 from ilbrl.report.tables import score_table, small_print
-from ilbrl.report.verdict import sentence
+from ilbrl.report.verdict import Verdict, sentence
 
 HERE = Path(__file__).parent
 DIGITS = 5
@@ -86,11 +86,25 @@ def _run(index: int, run: Run, summary: Summary, own: dict[str, Picture]) -> dic
         "regret": selection_regret(run),
         "exploratory": reference_score(run, "exploratory"),
         "expert": reference_score(run, "expert"),
+        "gauge": gauge(run, summary.verdicts[index]),
         "searched": searched,
         "fixed": {name: value for name, (value, *others) in values.items() if not others},
         "scored": scored(run),
         "played": any(c.true_return is not None or c.true_score is not None for c in run.candidates),
     }
+
+
+def gauge(run: Run, verdict: Verdict) -> dict[str, tuple[float, float]] | None:
+    """Exploratory policy, selected policy with the ends of its interval, expert → (value, place on the scale in %)."""
+    known = {name: reference_score(run, name) for name in ("exploratory", "expert")}
+    marks = {name: value for name, value in known.items() if value is not None}
+    if verdict.score is None or not marks:
+        return None
+    half = 0.0 if np.isnan(verdict.score.half_width) else verdict.score.half_width
+    marks |= {"low": verdict.score.value - half, "selected": verdict.score.value, "high": verdict.score.value + half}
+    low, high = min(marks.values()), max(marks.values())
+    margin = 0.1 * (high - low) or 1.0
+    return {name: (value, 100 * (value - low + margin) / (high - low + 2 * margin)) for name, value in marks.items()}
 
 
 def _as_json(drawn: dict[str, Picture]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ilbrl.report.pertask import Mean, normal_mean
 from ilbrl.report.results import Candidate, Run, reference_value
 
 
@@ -28,31 +29,26 @@ def reference_score(run: Run, name: str) -> float | None:
 
 
 class Regret(NamedTuple):
-    """What choosing offline cost within one algorithm, by the mean true score of each configuration's seeds."""
+    """What choosing offline cost within one algorithm, by the true scores of its configurations' seeds."""
 
-    selected: float
-    best: float
-    worst: float
-    configurations: dict[int, float]
+    configurations: dict[int, Mean]
     chosen: int
 
     @property
     def regret(self) -> float:
-        return self.best - self.selected
+        return max(mean.value for mean in self.configurations.values()) - self.configurations[self.chosen].value
 
 
 def selection_regret(run: Run) -> dict[str, Regret]:
     """Algorithm → regret; only for algorithms whose unselected configurations have been revealed."""
-    found = {}
-    for algorithm in run.algorithms:
-        scores: dict[int, list[float]] = {}
-        chosen = None
-        for c in run.candidates:
-            score = truth(run, c)
-            if c.algorithm == algorithm and score is not None:
-                scores.setdefault(c.configuration, []).append(score)
-                chosen = c.configuration if c.selected else chosen
-        means = {configuration: float(np.mean(each)) for configuration, each in scores.items()}
-        if chosen is not None and len(means) > 1:
-            found[algorithm] = Regret(means[chosen], max(means.values()), min(means.values()), means, chosen)
-    return found
+    scores: dict[str, dict[int, list[float]]] = {}
+    for candidate in run.candidates:
+        score = truth(run, candidate)
+        if score is not None:
+            scores.setdefault(candidate.algorithm, {}).setdefault(candidate.configuration, []).append(score)
+    chosen = {c.algorithm: c.configuration for c in run.candidates if c.selected}
+    return {
+        name: Regret({number: normal_mean(np.array(each)) for number, each in played.items()}, chosen[name])
+        for name, played in scores.items()
+        if len(played) > 1 and chosen.get(name) in played
+    }

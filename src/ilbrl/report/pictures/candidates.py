@@ -67,19 +67,16 @@ def regret_picture(run: Run) -> Picture | None:
     if not found:
         return None
     look, series, names = styles(run.algorithms), [], list(found)
-    for i, (algorithm, each) in enumerate(found.items()):
-        y = float(len(names) - 1 - i)
-        others = [c for c in each.configurations if c != each.chosen]
-        labels = tuple(f"{display(algorithm)} {c}" for c in others)
-        x = np.array([each.configurations[c] for c in others])
-        series.append(
-            Series(display(algorithm), look[algorithm], x, np.full(len(x), y), "points", labels=labels, emphasis=False)
-        )
-        label = f"{display(algorithm)} {each.chosen}, selected: regret {each.regret:.3g}"
-        x, y = np.atleast_1d(each.selected), np.atleast_1d(y)
-        series.append(Series(f"{display(algorithm)}, selected", look[algorithm], x, y, "points", labels=(label,)))
+    for row, (algorithm, each) in enumerate(reversed(found.items())):
+        for number, mean in each.configurations.items():
+            chosen = number == each.chosen
+            name = display(algorithm) + (", selected" if chosen else "")
+            label = f"{display(algorithm)} {number}" + (f", selected: regret {each.regret:.3g}" if chosen else "")
+            x, half = np.array([mean.value]), np.nan_to_num(mean.half_width)
+            place = look[algorithm], x, np.array([float(row)]), "points", x - half, x + half
+            series.append(Series(name, *place, (label,), chosen, display(algorithm)))
     return Picture(
         "regret", "The regret of selection",
-        "Mean true score of every configuration; the strong one was selected, the gap to its right is the cost.",
+        "Mean true score of every configuration ± 95 %; the strong one was selected, the gap to its right is the cost.",
         true_label(run), "", tuple(series), sideways=True, y_names=tuple(display(name) for name in reversed(names)),
     )  # fmt: skip
