@@ -2,7 +2,7 @@
 
     python -m benchmarks.policy_ladder hopper halfcheetah walker2d ant --out results/ladder      (minutes on a GPU)
     python -m benchmarks.policy_ladder hopper --out results/small --transitions 40000 --grid small \\
-        --tune-updates 10000 --tune-seeds 1 --updates 30000 --seeds 1 --hidden 64 64 --batch-size 64     (small, on a CPU)
+        --tune-updates 10000 --tune-seeds 1 --updates 30000 --seeds 1 --hidden 64 64 --batch-size 64   (small, on a CPU)
     python -m benchmarks.evaluation_plots results/ladder docs/figures
 
 Tuned on {medium, expert} alone, as the protocol does: their logs, their sampled actions, their logged returns. Then the
@@ -98,7 +98,7 @@ def climb(task: str, args: argparse.Namespace, record: dict[str, Any]) -> None:
 
     data = ope.EvaluationData.of_composition(composition, [chosen.expert_fraction])
     distances = {n: ope.distance_from_data(n, p, data, chosen.expert_fraction) for n, p in policies.items()}
-    record |= {"distances": distances, "distance_warning": tuning.trust.distance_warning(distances)}
+    record |= {"distances": distances, "distance_warning": ope.distance_warning(distances, tuning.trust.distance_limit)}
     populations = [remedies(chosen)]
     if args.layer_norm:
         normalised = replace(chosen.config, layer_norm=True)

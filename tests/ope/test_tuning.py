@@ -66,8 +66,10 @@ def test_distances_warn_of_policies_outside_the_data(tuning, composition):
     near = ope.distance_from_data("near", lambda x: -0.5 * x, data, 0.5)
     far = ope.distance_from_data("far", lambda x: np.ones_like(x), data, 0.5)
     assert max(tuning.trust.distances.values()) < near < far
-    assert tuning.trust.distance_warning({"near": 0.0}) is None
-    assert "far" in tuning.trust.distance_warning({"near": 0.0, "far": far})
+    limit = tuning.trust.distance_limit
+    assert limit == 1.5 * max(tuning.trust.distances.values())
+    assert ope.distance_warning({"near": 0.0}, limit) is None
+    assert f"far ({far:.2f})" in str(ope.distance_warning({"near": 0.0, "far": far}, limit))
 
 
 def test_truth_is_the_mean_return_of_complete_episodes(linear):

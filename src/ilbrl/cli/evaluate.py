@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -79,21 +80,20 @@ def main(words: list[str]) -> int:
     require_healthy(logs, expert)
     composition = ope.held_out(expert, logs, args.seed)
     result: dict[str, Any] = {}
-    setting, updates = DEFAULT, args.updates or UPDATES
-    tuning = None
+    setting, updates, distance_limit = DEFAULT, args.updates or UPDATES, math.inf
     if args.tune:
         tuning = _tune(args, composition, updates)
         result["tuning"] = tuning.to_json()
-        setting, updates = tuning.chosen, tuning.updates
+        setting, updates, distance_limit = tuning.chosen, tuning.updates, tuning.trust.distance_limit
         if args.out is not None:
             _write(args.out / "tuning.json", result["tuning"])
             _draw_tuning(tuning, args.out)
     elif args.config is not None:
-        setting, needed = _read_config(args.config)
+        setting, needed, distance_limit = _read_config(args.config)
         updates = args.updates or needed
     if policies:
         evaluation = _evaluate(args, composition, policies, setting, updates)
-        result["evaluation"] = _as_json(evaluation, composition, policies, tuning)
+        result["evaluation"] = _as_json(evaluation, composition, policies, distance_limit)
         if args.out is not None:
             _write(args.out / "evaluation.json", result["evaluation"])
             plot_curves(curves_of(evaluation), args.out / "values.png")
@@ -163,11 +163,12 @@ def _known(text: str, composition: Composition) -> list[ope.Known]:
     return found
 
 
-def _read_config(path: Path) -> tuple[ope.Setting, int]:
-    """The setting that tuning chose, and the updates that the known policies needed."""
+def _read_config(path: Path) -> tuple[ope.Setting, int, float]:
+    """The setting that tuning chose, the updates that the known policies needed, and how far from the data they are."""
     try:
         record = json.loads(path.read_text())
-        return ope.Setting.from_dict(record["configurations"][record["chosen"]]), int(record["updates"])
+        setting = ope.Setting.from_dict(record["configurations"][record["chosen"]])
+        return setting, int(record["updates"]), float(record["trust"]["distance_limit"])
     except FileNotFoundError:
         raise IlbrlError(f"{path}: no such file; `ilbrl evaluate --tune … --out FOLDER` writes one") from None
     except (json.JSONDecodeError, KeyError, IndexError, TypeError) as error:
@@ -198,7 +199,7 @@ def _draw_tuning(tuning: ope.Tuning, folder: Path) -> None:
 
 
 def _as_json(
-    evaluation: ope.Evaluation, composition: Composition, policies: dict[str, Policy], tuning: ope.Tuning | None
+    evaluation: ope.Evaluation, composition: Composition, policies: dict[str, Policy], distance_limit: float
 ) -> dict[str, Any]:
     setting = evaluation.settings[0]
     data = ope.EvaluationData.of_composition(composition, [setting.expert_fraction])
@@ -221,7 +222,7 @@ def _as_json(
         "updates": evaluation.updates,
         "initial_states": len(data.initial_observations),
         "seconds": evaluation.seconds,
-        "distance_warning": None if tuning is None else tuning.trust.distance_warning(distances),
+        "distance_warning": ope.distance_warning(distances, distance_limit),
         "notes": list(data.notes),
     }
 

@@ -13,7 +13,7 @@ importance         per-decision weighted importance sampling, where action proba
 """
 
 from ilbrl.ope import expected_sarsa, importance
-from ilbrl.ope.distance import distance_from_data
+from ilbrl.ope.distance import distance_from_data, distance_warning
 from ilbrl.ope.evaluables import Evaluable, NextActions, Sampled, logged_next_actions
 from ilbrl.ope.evaluation import Combined, Estimate, Evaluation, combine, evaluate
 from ilbrl.ope.evaluation_data import EvaluationData, held_out
@@ -42,6 +42,7 @@ __all__ = [
     "Tuning",
     "combine",
     "distance_from_data",
+    "distance_warning",
     "evaluate",
     "expected_sarsa",
     "grid",

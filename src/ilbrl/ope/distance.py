@@ -7,6 +7,8 @@ as those are.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from ilbrl.ope.evaluables import Evaluable, NextActions, act
@@ -37,3 +39,14 @@ def distance_from_data(name: str, policy: Evaluable, data: EvaluationData, exper
         squares = (queries**2).sum(1)[:, None] + (piece**2).sum(1) - 2 * queries @ piece.T
         nearest = np.minimum(nearest, squares.min(1))
     return float(np.sqrt(np.maximum(nearest, 0.0) / queries.shape[1]).mean())
+
+
+def distance_warning(distances: Mapping[str, float], limit: float) -> str | None:
+    """A sentence that names the policies farther from the data than `limit`; None where there are none."""
+    far = [f"{name} ({distance:.2f})" for name, distance in distances.items() if distance > limit]
+    if not far:
+        return None
+    return (
+        f"farther from the data than the known policies vouch for (limit {limit:.2f}): {', '.join(far)};"
+        " their values are extrapolated, and such policies tend to be over-estimated"
+    )

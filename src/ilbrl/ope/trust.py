@@ -49,16 +49,6 @@ class Trust:
         """The distance from the data beyond which the known policies vouch for nothing; infinite where unmeasured."""
         return FARTHER * max(self.distances.values()) if self.distances else float("inf")
 
-    def distance_warning(self, distances: Mapping[str, float]) -> str | None:
-        """A sentence that names the policies farther from the data than the known policies vouch for."""
-        far = [f"{name} ({d:.2f})" for name, d in distances.items() if d > self.distance_limit]
-        if not far:
-            return None
-        return (
-            f"farther from the data than {FARTHER:g} times the known policies (limit {self.distance_limit:.2f}):"
-            f" {', '.join(far)}; their values are extrapolated, and such policies tend to be over-estimated"
-        )
-
 
 def trust_report(
     estimates: Mapping[str, Combined],
