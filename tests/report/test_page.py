@@ -7,9 +7,10 @@ from html.parser import HTMLParser
 import pytest
 
 from ilbrl.report import write_page
-from ilbrl.report.page import LINE_BUDGET, count, embedded, gauge, number, plain, short
+from ilbrl.report.page import LINE_BUDGET, count, embedded, gauge, plain, short
 from ilbrl.report.results import read_run
 from ilbrl.report.verdict import verdict
+from ilbrl.report.wording import number, plus_minus, sentence
 
 VOID = {"meta", "link", "input", "br"}
 
@@ -176,7 +177,9 @@ def test_the_gauge_places_the_policy_between_logs_and_expert(make_run):
 
 
 def test_words_for_numbers():
-    assert [number(v) for v in (None, float("nan"), 1234.56)] == ["–", "–", "1,234.6"]
+    assert [number(v) for v in (None, float("nan"), 1234.56, 2.053, -0.0123)] == ["–", "–", "1,234.6", "2.05", "-0.012"]
+    assert [plus_minus(2.053, h) for h in (0.0131, None, float("nan"))] == ["2.05 ± 0.01", "2.05", "2.05"]
+    assert [sentence(text) for text in ("few runs", "Done.", "")] == ["Few runs.", "Done.", ""]
     assert count({"steps": 3000, "episodes": 3}) == "3,000 steps, 3 episodes"
     assert [short(v) for v in (0.00031234, [64, 64], "relu")] == ["0.000312", "[64, 64]", "relu"]
     assert plain({"lr": {"kind": "uniform", "values": [0.2, 0.5]}, "n": 3}) == "lr uniform(0.2, 0.5); n 3"

@@ -19,7 +19,8 @@ from ilbrl.report.results import Run
 from ilbrl.report.selection import reference_score, scored, selection_regret
 from ilbrl.report.summary import Summary, comparison_sentence, summarise
 from ilbrl.report.tables import score_table, small_print
-from ilbrl.report.verdict import Verdict, sentence
+from ilbrl.report.verdict import Verdict
+from ilbrl.report.wording import number, plus_minus, sentence
 
 HERE = Path(__file__).parent
 DIGITS = 5
@@ -50,7 +51,7 @@ def render(summary: Summary, rng: np.random.Generator | None = None) -> str:
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     engine.filters |= {"number": number, "count": count, "short": short, "plain": plain}
-    engine.filters |= {"display": display, "sentence": sentence}
+    engine.filters |= {"display": display, "sentence": sentence, "plus_minus": plus_minus}
     page = engine.get_template("page.html").render(
         summary=summary,
         comparison=comparison_sentence(summary),
@@ -152,13 +153,6 @@ def embedded(value: Any) -> str:
     """JSON that may stand inside <script>: no tag can begin or end in it."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-
-
-def number(value: Any, digits: int = 1) -> str:
-    """A number for a person; a dash where there is none."""
-    if value is None or (isinstance(value, float) and not np.isfinite(value)):
-        return "–"
-    return f"{value:,.{digits}f}"
 
 
 def count(value: Any) -> str:

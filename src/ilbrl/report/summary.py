@@ -13,6 +13,7 @@ from ilbrl.report.palette import display
 from ilbrl.report.results import Run, read_runs
 from ilbrl.report.scoreboard import Scoreboard, aggregates, differences_to_best, scoreboard
 from ilbrl.report.verdict import Verdict, verdict
+from ilbrl.report.wording import number
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,8 @@ def comparison_sentence(summary: Summary) -> str:
         return "The runs have no true scores in common, so they stand side by side and are not averaged."
     found = summary.aggregates[best]["iqm"]
     highest = "the highest" if len(summary.aggregates) > 1 else "an"
-    said = f"{display(best)} has {highest} interquartile mean over {board.over}: {found.point:.1f}"
-    said += f" (95 % interval {found.low:.1f} to {found.high:.1f})."
+    said = f"{display(best)} has {highest} interquartile mean over {board.over}: {number(float(found.point))}"
+    said += f" (95 % interval {number(float(found.low))} to {number(float(found.high))})."
     alike = [display(name) for name, each in summary.to_best.items() if each.holds_zero]
     if alike:
         return f"{said} It cannot be told apart from {', '.join(alike)}."

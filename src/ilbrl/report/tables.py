@@ -10,6 +10,7 @@ from ilbrl.report.palette import display
 from ilbrl.report.pertask import indistinguishable, normal_mean
 from ilbrl.report.scoreboard import Scoreboard
 from ilbrl.report.summary import Summary
+from ilbrl.report.wording import decimals, number, plus_minus
 
 BOLD = "Bold: the best, and whatever cannot be told apart from it."
 
@@ -42,9 +43,9 @@ def score_table(summary: Summary) -> Table | None:
     for name in ("exploratory", "expert"):
         known = board.references.get(name, {})
         if known:
-            cells = [Cell(f"{name} policy"), *(Cell(f"{known[t]:.1f}" if t in known else "–") for t in board.tasks)]
+            cells = [Cell(f"{name} policy"), *(Cell(number(known.get(t))) for t in board.tasks)]
             middle = board.reference(name)
-            rows.append((*cells, Cell("–" if middle is None else f"{middle:.1f}")) if averaged else tuple(cells))
+            rows.append((*cells, Cell(number(middle))) if averaged else tuple(cells))
     columns = ("", *board.tasks, *(["IQM"] if averaged else []))
     return Table(columns, tuple(rows), caption(board))
 
@@ -60,8 +61,8 @@ def _task_cell(board: Scoreboard, name: str, task: str) -> Cell:
         return Cell("–")
     best = max(rivals.values(), key=lambda runs: float(runs.mean()))
     found = normal_mean(rivals[name])
-    spread = f" ± {found.half_width:.1f}" if found.runs > 1 else ""
-    return Cell(f"{found.value:.1f}{spread}", rivals[name] is best or indistinguishable(rivals[name], best))
+    text = plus_minus(found.value, found.half_width)
+    return Cell(text, rivals[name] is best or indistinguishable(rivals[name], best))
 
 
 def _iqm_cell(summary: Summary, name: str) -> Cell:
@@ -69,7 +70,9 @@ def _iqm_cell(summary: Summary, name: str) -> Cell:
         return Cell("–")
     found = summary.aggregates[name]["iqm"]
     gap = summary.to_best.get(name)
-    return Cell(f"{found.point:.1f} [{found.low:.1f}, {found.high:.1f}]", gap is None or gap.holds_zero)
+    digits = decimals(float(found.point))
+    low, middle, high = (number(float(each), digits) for each in (found.low, found.point, found.high))
+    return Cell(f"{middle} [{low}, {high}]", gap is None or gap.holds_zero)
 
 
 def small_print(summary: Summary) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from ilbrl.report.pertask import NORMAL_95, Mean, normal_mean
 from ilbrl.report.records import Chosen, Overall
 from ilbrl.report.results import Run
 from ilbrl.report.selection import reference_score, scored, selection_regret, truth
+from ilbrl.report.wording import number, plus_minus, sentence
 
 Grade = Literal["good", "care", "bad"]
 TRUST: dict[str | None, tuple[Grade, str]] = {
@@ -67,14 +68,13 @@ def _score(run: Run, algorithm: str) -> Mean | None:
 def _how_good(run: Run, score: Mean | None, overall: Overall, chosen: Chosen) -> str:
     said = []
     if score is not None:
-        unit, spread = "normalised score" if scored(run) else "return", f" ± {score.half_width:.1f}"
-        of = f"{spread} (mean of {score.runs} seeds, 95 % interval)" if score.runs > 1 else " (one seed: no interval)"
-        said.append(f"True {unit} {score.value:.1f}{of}.")
+        unit = "normalised score" if scored(run) else "return"
+        of = f"mean of {score.runs} seeds, 95 % interval" if score.runs > 1 else "one seed: no interval"
+        said.append(f"True {unit} {plus_minus(score.value, score.half_width)} ({of}).")
         said += _placed(score.value, reference_score(run, "exploratory"), reference_score(run, "expert"))
     if overall.value is not None:
-        error = chosen.value_std_error
-        spread = "" if error is None else f" ± {NORMAL_95 * error:.1f}"
-        said.append(f"Estimated discounted value {overall.value:.1f}{spread}, from logs alone.")
+        half = None if chosen.value_std_error is None else NORMAL_95 * chosen.value_std_error
+        said.append(f"Estimated discounted value {plus_minus(overall.value, half)}, from logs alone.")
     if score is None:
         said.append("No environment was played, so this estimate is all there is.")
     return " ".join(said)
@@ -85,11 +85,10 @@ def _placed(value: float, exploratory: float | None, expert: float | None) -> li
     if exploratory is None:
         return []
     side = "above" if value > exploratory else "below"
-    said = f"That is {abs(value - exploratory):.1f} {side} the policy that made the logs ({exploratory:.1f})"
+    said = f"That is {number(abs(value - exploratory))} {side} the policy that made the logs ({number(exploratory)})"
     if expert is not None and expert > exploratory and value > exploratory:
-        said += (
-            f", {100 * (value - exploratory) / (expert - exploratory):.0f} % of the way to the expert ({expert:.1f})"
-        )
+        share = 100 * (value - exploratory) / (expert - exploratory)
+        said += f", {share:.0f} % of the way to the expert ({number(expert)})"
     return [said + "."]
 
 
@@ -109,7 +108,7 @@ def _rivals(run: Run) -> list[str]:
     best = values.pop(overall.algorithm)
     second = max(values, key=lambda name: values[name])
     errors = [run.selection.algorithms[name].value_std_error for name in (overall.algorithm, second)]
-    said = f"{display(second)} came second, {best - values[second]:.1f} behind in offline value"
+    said = f"{display(second)} came second, {number(best - values[second])} behind in offline value"
     known = [error for error in errors if error is not None]
     if len(known) < 2 or not any(known):
         return [said + "; the noise of that gap is not recorded."]
@@ -126,7 +125,9 @@ def _regrets(run: Run) -> list[str]:
         return []
     if found.regret <= 0:
         return ["Playing the others afterwards showed that no configuration of this algorithm was better."]
-    return [f"Playing the others afterwards showed a better configuration: choosing offline cost {found.regret:.1f}."]
+    return [
+        f"Playing the others afterwards showed a better configuration: choosing offline cost {number(found.regret)}."
+    ]
 
 
 def _few_known(run: Run) -> list[str]:
@@ -152,8 +153,3 @@ def _findings(run: Run) -> list[str]:
     levels = Counter(finding.level for logs in run.data.datasets.values() for finding in logs.findings)
     grave = [f"{levels[level]} {level}{'s' * (levels[level] > 1)}" for level in ("error", "warning") if levels[level]]
     return [f"The doctor has {' and '.join(grave)} about the logs: see below."] if grave else []
-
-
-def sentence(text: str) -> str:
-    text = text.strip()
-    return text[:1].upper() + text[1:] + ("" if not text or text.endswith((".", "!", "?")) else ".")
