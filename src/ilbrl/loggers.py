@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -52,10 +54,11 @@ def _before(line: str, update: int) -> bool:
         return False
 
 
-# --- other people's dashboards: extras, imported when asked for -------------------------------------------------------
+# --- other people's dashboards: extras, imported when asked for, open for the length of a `with` block ----------------
 
 
-def tensorboard(folder: Path, name: str, members: Sequence[str]) -> Log:
+@contextmanager
+def tensorboard(folder: Path, name: str, members: Sequence[str]) -> Iterator[Log]:
     """One TensorBoard run per member, under folder/name."""
     try:
         from tensorboardX import SummaryWriter
@@ -67,55 +70,59 @@ def tensorboard(folder: Path, name: str, members: Sequence[str]) -> Log:
         for writer, scalars in zip(writers, _of_each(record, len(members))):
             for metric, value in scalars.items():
                 writer.add_scalar(metric, value, record["update"])
-            writer.flush()
 
-    return log
+    try:
+        yield log
+    finally:
+        for writer in writers:
+            writer.close()
 
 
-def wandb(folder: Path, name: str, members: Sequence[str]) -> Log:
+@contextmanager
+def wandb(folder: Path, name: str, members: Sequence[str]) -> Iterator[Log]:
     """One Weights & Biases run, as $WANDB_PROJECT, $WANDB_MODE and the like say; metrics are named MEMBER/METRIC."""
     try:
-        import wandb as library
+        import wandb as library  # pyright: ignore[reportMissingImports]
     except ModuleNotFoundError:
         raise IlbrlError('logging to Weights & Biases needs wandb: pip install "ilbrl[wandb]"') from None
     folder.mkdir(parents=True, exist_ok=True)
-    run = library.init(name=name, dir=str(folder), reinit="create_new")
-
-    def log(record: dict[str, Any]) -> None:
-        pairs = zip(members, _of_each(record, len(members)))
-        run.log({f"{member}/{k}": v for member, scalars in pairs for k, v in scalars.items()}, step=record["update"])
-
-    return log
+    with library.init(name=name, dir=str(folder), reinit="create_new") as run:
+        yield lambda record: run.log(_named(record, members), step=record["update"])
 
 
-def mlflow(folder: Path, name: str, members: Sequence[str]) -> Log:
-    """One MLflow run; a member's metrics are named MEMBER/METRIC. $MLFLOW_TRACKING_URI decides where; else `folder`."""
+@contextmanager
+def mlflow(folder: Path, name: str, members: Sequence[str]) -> Iterator[Log]:
+    """One MLflow run, where $MLFLOW_TRACKING_URI says, else in folder/mlflow.db; metrics are named MEMBER/METRIC."""
     try:
-        from mlflow import MlflowClient
+        from mlflow import MlflowClient  # pyright: ignore[reportMissingImports]
     except ModuleNotFoundError:
         raise IlbrlError('logging to MLflow needs mlflow: pip install "ilbrl[mlflow]"') from None
-    import os
-
-    uri = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{folder.resolve()}/mlflow.db"
     folder.mkdir(parents=True, exist_ok=True)
-    client = MlflowClient(tracking_uri=uri)
+    here = f"sqlite:///{folder.resolve()}/mlflow.db"
+    client = MlflowClient(tracking_uri=os.environ.get("MLFLOW_TRACKING_URI") or here)
     found = client.get_experiment_by_name("ilbrl")
     experiment = found.experiment_id if found else client.create_experiment("ilbrl")
     run = client.create_run(experiment, run_name=name).info.run_id
 
     def log(record: dict[str, Any]) -> None:
-        for member, scalars in zip(members, _of_each(record, len(members))):
-            for metric, value in scalars.items():
-                client.log_metric(run, f"{member}/{metric}", value, step=record["update"])
+        for metric, value in _named(record, members).items():
+            client.log_metric(run, metric, value, step=record["update"])
 
-    return log
+    yield log
+    client.set_terminated(run)
 
 
-DASHBOARDS: dict[str, Callable[[Path, str, Sequence[str]], Log]] = {
+DASHBOARDS: dict[str, Callable[[Path, str, Sequence[str]], AbstractContextManager[Log]]] = {
     "tensorboard": tensorboard,
     "wandb": wandb,
     "mlflow": mlflow,
 }
+
+
+def _named(record: dict[str, Any], members: Sequence[str]) -> dict[str, float]:
+    """MEMBER/METRIC → value."""
+    pairs = zip(members, _of_each(record, len(members)))
+    return {f"{member}/{metric}": value for member, scalars in pairs for metric, value in scalars.items()}
 
 
 def _of_each(record: dict[str, Any], members: int) -> list[dict[str, float]]:

@@ -38,6 +38,18 @@ def logs(policy: Policy, episodes: int, noise: float, seed: int) -> Dataset:
 
 
 @pytest.fixture(scope="session")
+def weights():
+    """A function: the policies of a run folder, to the bit. (Their metadata names the commit, which may move.)"""
+
+    def of(run):
+        found = {str(path.relative_to(run)): Policy.load(path) for path in sorted(run.rglob("*.safetensors"))}
+        assert found
+        return {name: [array.tobytes() for layer in p.layers for array in layer] for name, p in found.items()}
+
+    return of
+
+
+@pytest.fixture(scope="session")
 def files(tmp_path_factory):
     """expert.npz and medium.npz, and the policies behind them."""
     folder = tmp_path_factory.mktemp("logs")

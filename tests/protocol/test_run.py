@@ -1,6 +1,5 @@
 """A whole study, small: what it leaves behind, what it does not do twice, and what it refuses."""
 
-import hashlib
 import json
 import shutil
 from dataclasses import replace
@@ -44,10 +43,6 @@ def done(monkeypatch):
 
     monkeypatch.setattr(local, "work", work)
     return jobs
-
-
-def digests(path):
-    return {str(p.relative_to(path)): hashlib.sha256(p.read_bytes()).hexdigest() for p in path.rglob("*.safetensors")}
 
 
 def test_what_a_study_leaves_behind(finished, tiny):
@@ -99,9 +94,9 @@ def test_nothing_is_computed_twice(run, tiny, done):
     assert [event["what"] for event in read_json(run / "audit.json")["events"]] == ["started", "selected", "continued"]
 
 
-def test_the_same_study_elsewhere_is_the_same_to_the_bit(finished, tiny, tmp_path):
+def test_the_same_study_elsewhere_is_the_same_to_the_bit(finished, tiny, tmp_path, weights):
     tiny.run(tmp_path / "again", quiet=True)
-    assert digests(tmp_path / "again") == digests(finished)
+    assert weights(tmp_path / "again") == weights(finished)
     audits = [read_json(path / "audit.json") for path in (finished, tmp_path / "again")]
     for name in ("study_hash", "data", "splits", "ranges", "seeds"):
         assert audits[0][name] == audits[1][name]
@@ -114,12 +109,12 @@ def test_another_study_in_the_folder_is_refused_with_the_difference(run, tiny):
         changed.run(run, quiet=True)
 
 
-def test_changing_one_range_computes_only_what_depends_on_it(run, tiny, done):
-    untouched = digests(run / "policies" / "ilbrl")
+def test_changing_one_range_computes_only_what_depends_on_it(run, tiny, done, weights):
+    untouched = weights(run / "policies" / "ilbrl")
     changed = replace(tiny, search=replace(tiny.search, ranges={**tiny.search.ranges, "bc.lr": "0.002"}))
     changed.run(run, change=True, quiet=True)
     assert done == [("train", "bc"), ("evaluate", None)]
-    assert digests(run / "policies" / "ilbrl") == untouched
+    assert weights(run / "policies" / "ilbrl") == untouched
     events = [event["what"] for event in read_json(run / "audit.json")["events"]]
     assert "study changed: search.ranges.bc.lr: not set → 0.002" in events
 

@@ -111,6 +111,6 @@ def _tell_dashboards(s: Session, job: Job) -> None:
     result = s.store.path(job.id)
     members = [m["policy"].removesuffix(".safetensors") for m in read_json(result / "result.json")["members"]]
     for name in s.dashboards:
-        log = DASHBOARDS[name](s.folder / name, f"{job.inputs['algorithm']}-{job.id[-8:]}", members)
-        for line in (result / "metrics.jsonl").read_text().splitlines():
-            log(json.loads(line))
+        with DASHBOARDS[name](s.folder / name, f"{job.inputs['algorithm']}-{job.id[-8:]}", members) as log:
+            for line in (result / "metrics.jsonl").read_text().splitlines():
+                log(json.loads(line))
