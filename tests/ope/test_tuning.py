@@ -161,3 +161,11 @@ def test_notes_on_the_data_ask_for_care():
     trust = ope.trust_report(estimates([110, 108], [195, 190]), TRUTHS, notes=["expert fraction 0.3 came out as 0.41"])
     assert trust.verdict == "care"
     assert trust.spearman == pytest.approx(1.0)
+
+
+def test_an_order_that_few_settings_find_may_be_luck():
+    made = estimates([110, 108], [195, 190])
+    assert ope.trust_report(made, TRUTHS, agreement=(10, 18)).verdict == "trust"
+    lucky = ope.trust_report(made, TRUTHS, agreement=(9, 18))
+    assert lucky.verdict == "care"
+    assert "only 9 of 18 settings" in lucky.reasons[0]

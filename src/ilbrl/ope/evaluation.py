@@ -29,8 +29,7 @@ from ilbrl.ope.evaluation_data import EvaluationData
 from ilbrl.ope.settings import Setting
 from ilbrl.ope.verdicts import FREEZE, SLACK, WORDS, Word, verdict
 
-POINTS = 100  # of the value curve
-LONGEST_CHUNK = 5000
+POINTS = 100  # of a value curve, or more
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +106,7 @@ def evaluate(
     """Estimate every policy's value under every setting with every seed.
 
     slack: share of the possible values' range by which an estimate may leave it before it counts as diverged.
-    chunk: updates between points of the value curves; by default a hundredth of all.
+    chunk: updates between points of the value curves; by default at most a hundredth of all.
     resume_from: a checkpoint file: written on the way, continued from if there.
     """
     if not policies or not settings or not seeds:
@@ -127,7 +126,7 @@ def evaluate(
         data.spec,
         updates,
         q_limit=[FREEZE * max(map(abs, ranges[s])) for _, s, _ in members],
-        chunk=chunk or min(max(updates // POINTS, 1), LONGEST_CHUNK),
+        chunk=chunk or min(max(updates // POINTS, 1), train.default_chunk()),
         probe=train.Probe(rows, actions.shape[1], expected_sarsa.value),
         resume_from=resume_from,
         identity={} if resume_from is None else _identity(data, actions),

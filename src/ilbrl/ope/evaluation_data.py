@@ -24,7 +24,7 @@ class EvaluationData:
     subsets: Mapping[float | None, np.ndarray]  # expert fraction → row numbers; None: a log taken whole
     initial_observations: np.ndarray  # [M, obs_dim] held-out states at which policies are valued
     spec: Spec  # the normaliser of the training data, and the action bounds
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # mixtures that missed their expert fraction
 
     def __post_init__(self) -> None:
         if self.dataset.rewards is None:
@@ -61,9 +61,9 @@ class EvaluationData:
             fraction: np.concatenate([np.arange(expert), longest[0] + np.arange(exploratory)])
             for fraction, (expert, exploratory) in counts.items()
         }
-        notes = [note for f, (e, x) in counts.items() if (note := _missed(composition, f, e / (e + x)))]
+        notes = tuple(note for f, (e, x) in counts.items() if (note := _missed(composition, f, e / (e + x))))
         spec = spec or Spec.of(composition.training)
-        return EvaluationData(union, subsets, composition.initial_observations, spec, (*composition.notes, *notes))
+        return EvaluationData(union, subsets, composition.initial_observations, spec, notes)
 
     def subset(self, expert_fraction: float) -> np.ndarray:
         """[·] numbers of the rows that evaluations with this expert fraction draw from."""

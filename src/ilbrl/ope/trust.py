@@ -24,7 +24,8 @@ RULE = (
     " policies' true values. Care: only one known policy; an estimate still moving; an evaluation seed that orders them"
     f" otherwise; a mean value error beyond {TRUSTED_VALUE_ERROR:.0%} of the spread; true values that their episodes"
     f" do not tell apart; fewer than {FEW_EPISODES} episodes behind a true value, or returns cut off while more than"
-    f" {CUT_OFF:.0%} of the discount is left; a data mixture that missed its expert fraction. Trust: none of these."
+    f" {CUT_OFF:.0%} of the discount is left; a data mixture that missed its expert fraction; a right"
+    " order under no more than half of the settings. Trust: none of these."
 )
 
 
@@ -55,10 +56,12 @@ def trust_report(
     truths: Mapping[str, Truth],
     notes: Sequence[str] = (),
     distances: Mapping[str, float] | None = None,
+    agreement: tuple[int, int] = (1, 1),
 ) -> Trust:
     """Judge the estimates of known policies by the truth about them; `RULE` says how.
 
     notes: what was wrong with the data mixture; each is a reason for care.
+    agreement: how many settings order the known policies rightly, and how many were tried.
     """
     names = list(truths)
     values, true = (np.array([x[name].value for name in names]) for x in (estimates, truths))
@@ -70,6 +73,10 @@ def trust_report(
     grave = _grave_reasons(names, diverged, ranks, error)
     mild = _mild_reasons(names, estimates, truths, ranks, error, spread)
     mild += [f"the data: {note}" for note in notes]
+    if ranks == 0 and agreement[0] <= agreement[1] / 2:
+        mild.append(
+            f"only {agreement[0]} of {agreement[1]} settings order the known policies rightly: that may be luck"
+        )
     ranked = np.where(diverged, -np.inf, values)
     return Trust(
         verdict="distrust" if grave else "care" if mild else "trust",

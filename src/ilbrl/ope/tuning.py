@@ -138,6 +138,7 @@ def tune(
     evaluation = evaluate(policies, data, settings, seeds, updates, **options)
     table = [judge_setting(evaluation, s, truths) for s in range(len(settings))]
     best = min(table, key=lambda row: (row.rank_error, row.value_error))
+    agreement = sum(row.rank_error == 0 for row in table), len(table)
     fraction = settings[best.setting].expert_fraction
     distances = {name: distance_from_data(name, policy, data, fraction) for name, policy in policies.items()}
     return Tuning(
@@ -147,7 +148,7 @@ def tune(
         truths=truths,
         known=list(known),
         evaluation=evaluation,
-        trust=trust_report(best.policies, truths, data.notes, distances),
+        trust=trust_report(best.policies, truths, data.notes, distances, agreement),
     )
 
 
