@@ -73,10 +73,9 @@ def trust_report(
     grave = _grave_reasons(names, diverged, ranks, error)
     mild = _mild_reasons(names, estimates, truths, ranks, error, spread)
     mild += [f"the data: {note}" for note in notes]
-    if ranks == 0 and agreement[0] <= agreement[1] / 2:
-        mild.append(
-            f"only {agreement[0]} of {agreement[1]} settings order the known policies rightly: that may be luck"
-        )
+    right, tried = agreement
+    if ranks == 0 and right <= tried / 2:
+        mild.append(f"only {right} of {tried} settings order the known policies rightly: that may be luck")
     ranked = np.where(diverged, -np.inf, values)
     return Trust(
         verdict="distrust" if grave else "care" if mild else "trust",

@@ -67,12 +67,12 @@ def verdict(
 
 def has_settled(updates: np.ndarray, values: np.ndarray, pace: float, smallest: float) -> bool:
     """Whether what is left to go, slope × pace, is within tolerance of |v|, or of `smallest` where |v| is less."""
-    window = values[-(len(values) // 4) :]
-    before, after = np.array_split(window, 2)
-    apart = (updates[-1] - updates[-len(window)]) / 2
-    reach = max(pace / apart, 1.0)
+    length = len(values) // 4
+    before, after = np.array_split(values[-length:], 2)
+    earlier, later = np.array_split(updates[-length:], 2)
+    reach = max(pace / (later.mean() - earlier.mean()), 1.0)
     left_to_go = reach * abs(after.mean() - before.mean())
-    steps = np.diff(values[-2 * len(window) :])  # differences, so that a trend is not taken for noise
+    steps = np.diff(values[-2 * length :])  # differences, so that a trend is not taken for noise
     by_chance = 2 * reach * steps.std() / np.sqrt(2) * np.sqrt(1 / len(before) + 1 / len(after))
-    allowed = TOLERANCE * max(abs(window.mean()), smallest)
+    allowed = TOLERANCE * max(abs(values[-length:].mean()), smallest)
     return bool(left_to_go <= allowed + min(by_chance, allowed))
