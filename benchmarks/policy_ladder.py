@@ -58,7 +58,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--transitions", type=int, default=700_000, help="of each log; 5/7 to learn from, 2/7 held out")
     parser.add_argument("--grid", default="default", choices=list(GRIDS))
-    parser.add_argument("--tune-updates", type=int, default=25_000)
+    parser.add_argument("--tune-updates", type=int, default=40_000)
     parser.add_argument("--tune-seeds", type=int, default=2)
     parser.add_argument("--updates", type=int, default=100_000)
     parser.add_argument("--seeds", type=int, default=3)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -71,10 +71,18 @@ def known_of_composition(
     validation = composition.validation
     assert validation.is_expert is not None
     by_expert = validation.is_expert[validation.episode_starts]
-    halves = {"expert": (expert, by_expert), "exploratory": (exploratory, ~by_expert)}
+    halves = {
+        "expert": (expert, by_expert, composition.evaluation_expert.source),
+        "exploratory": (exploratory, ~by_expert, composition.evaluation_exploratory.source),
+    }
     return [
-        Known(name, policy, validation.episodes(np.flatnonzero(which)), _logged_variant(policy))
-        for name, (policy, which) in halves.items()
+        Known(
+            name,
+            policy,
+            replace(validation.episodes(np.flatnonzero(which)), source=source),
+            _logged_variant(policy),
+        )
+        for name, (policy, which, source) in halves.items()
         if policy is not None
     ]
 
