@@ -3,7 +3,15 @@
 import subprocess
 import sys
 
-SCRIPTS = ("training_speed", "evaluation_speed", "labelling", "collection_speed", "load_large", "phased_q_learning")
+SCRIPTS = (
+    "training_speed",
+    "evaluation_speed",
+    "labelling",
+    "collection_speed",
+    "load_large",
+    "phased_q_learning",
+    "bootstrap_speed",
+)
 
 for script in SCRIPTS:
     print(f"\n=== {script}", flush=True)

@@ -54,7 +54,8 @@ def draw(picture: Picture) -> Figure:
 def _line(axes: Any, picture: Picture, series: Series) -> None:
     strong = series.emphasis
     axes.plot(
-        series.x, series.y, series.style.dash, color=series.style.colour, linewidth=1.8 if strong else 0.8,
+        series.x, series.y, series.style.dash, marker="" if len(series.x) > 3 else "o",
+        color=series.style.colour, linewidth=1.8 if strong else 0.8,
         alpha=1 if strong else 0.45, label=series.name if strong else "_", zorder=3 if strong else 2,
     )  # fmt: skip
     if strong and series.low is not None:

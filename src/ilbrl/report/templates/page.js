@@ -32,7 +32,7 @@
         if (bounds && s.strong) {
           out.push({ ...shared, showlegend: false, type: "scatter", mode: "lines", hoverinfo: "skip", x: s.x.concat([...s.x].reverse()), y: s.high.concat([...s.low].reverse()), fill: "toself", fillcolor: rgba(colour, 0.16), line: { width: 0 } });
         }
-        out.push({ ...shared, ...hover, type: "scatter", mode: "lines", x: s.x, y: s.y, opacity: s.strong ? 1 : 0.4, line: { color: colour, width: s.strong ? 2.4 : 1, dash: dashes[s.dash] } });
+        out.push({ ...shared, ...hover, type: "scatter", mode: s.x.length > 3 ? "lines" : "lines+markers", x: s.x, y: s.y, opacity: s.strong ? 1 : 0.4, line: { color: colour, width: s.strong ? 2.4 : 1, dash: dashes[s.dash] } });
       } else {
         const middle = sideways ? s.x : s.y;
         const error = bounds && { type: "data", symmetric: false, array: middle.map((v, i) => bounds[i][1] - v), arrayminus: middle.map((v, i) => v - bounds[i][0]), color: rgba(colour, s.strong ? 1 : 0.35), thickness: s.strong ? 2.5 : 1, width: 0 };
@@ -47,9 +47,11 @@
     const rows = picture.y_names.length;
     const axis = (title, names) => ({ title: { text: title, font: { size: 12, color: soft }, standoff: 6 }, gridcolor: grid, zeroline: false, linecolor: grid, automargin: true, tickfont: { size: 12, color: names.length ? ink : soft }, ...(names.length ? { tickvals: names.map((_, i) => i), ticktext: names.map(escape), range: [-0.6, names.length - 0.4], showgrid: false } : {}) });
     const lines = picture.lines.map((line, i) => ({ type: "line", layer: "below", line: { color: soft, width: 1.2, dash: i % 2 ? "dot" : "dash" }, ...(line.axis === "x" ? { x0: line.value, x1: line.value, yref: "paper", y0: 0, y1: 1 } : { y0: line.value, y1: line.value, xref: "paper", x0: 0, x1: 1 }) }));
+    const xs = picture.series.flatMap((s) => s.x).concat(picture.lines.map((l) => l.value)), span = Math.max(...xs) - Math.min(...xs);
+    const beside = (line, i) => line.axis === "x" && picture.lines.slice(0, i).some((other) => Math.abs(other.value - line.value) < 0.15 * span);
     const highest = Math.max(...picture.lines.map((line) => line.value));
-    const notes = picture.lines.map((line) => ({ text: escape(line.label), showarrow: false, font: { size: 11, color: soft }, ...(line.axis === "x" ? { x: line.value, yref: "paper", y: 1, yanchor: "bottom" } : { xref: "paper", x: 0, xanchor: "left", xshift: 4, y: line.value, yanchor: line.value === highest ? "bottom" : "top" }) }));
-    const out = { autosize: true, height: rows ? Math.max(240, 110 + 38 * rows) : 320, margin: { l: 8, r: 12, t: picture.lines.some((l) => l.axis === "x") ? 22 : 8, b: 8 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { family: "system-ui, -apple-system, Segoe UI, Roboto, sans-serif", color: ink }, barmode: "overlay", bargap: 0.06, hovermode: "closest", hoverlabel: { bgcolor: dark() ? "#232b34" : "#ffffff", bordercolor: grid, font: { color: ink, size: 12 } }, legend: { orientation: "h", y: -0.22, yanchor: "top", x: 0, font: { size: 12 } }, xaxis: axis(picture.x, picture.x_names), yaxis: axis(picture.y, picture.y_names), shapes: lines, annotations: notes };
+    const notes = picture.lines.map((line, i) => ({ text: escape(line.label), showarrow: false, font: { size: 11, color: soft }, ...(line.axis === "x" ? { x: line.value, yref: "paper", y: 1, yanchor: "bottom", yshift: beside(line, i) ? 13 : 0 } : { xref: "paper", x: 0, xanchor: "left", xshift: 4, y: line.value, yanchor: line.value === highest ? "bottom" : "top" }) }));
+    const out = { autosize: true, height: rows ? Math.max(240, 110 + 38 * rows) : 320, margin: { l: 8, r: 12, t: picture.lines.some(beside) ? 36 : picture.lines.some((l) => l.axis === "x") ? 22 : 8, b: 8 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { family: "system-ui, -apple-system, Segoe UI, Roboto, sans-serif", color: ink }, barmode: "overlay", bargap: 0.06, hovermode: "closest", hoverlabel: { bgcolor: dark() ? "#232b34" : "#ffffff", bordercolor: grid, font: { color: ink, size: 12 } }, legend: { orientation: "h", y: -0.22, yanchor: "top", x: 0, font: { size: 12 } }, xaxis: axis(picture.x, picture.x_names), yaxis: axis(picture.y, picture.y_names), shapes: lines, annotations: notes };
     if (picture.identity) {
       const all = picture.series.flatMap((s) => [...s.x, ...s.low, ...s.high]), low = Math.min(...all), high = Math.max(...all), pad = 0.12 * (high - low || 1);
       out.xaxis.range = out.yaxis.range = [low - pad, high + pad];
