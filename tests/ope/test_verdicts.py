@@ -20,8 +20,15 @@ def approach(time_constant: float, limit: float = 250.0):
 def test_a_settled_curve_has_converged_when_about_two_percent_were_missing():
     word, decided_at = verdict(UPDATES, approach(800.0), -1, RANGE)
     assert word == "converged"
-    missing = np.exp(-decided_at / 800.0)
+    missing = np.exp(-decided_at * 7 / 8 / 800.0)  # it has held for an eighth of the way by then
     assert 0.01 < missing < 0.03
+
+
+def test_a_lucky_moment_is_not_convergence():
+    """A curve that swings, cut where both halves of its last quarter happen to agree."""
+    swing = 250 + 40 * np.sin(UPDATES / 500)
+    for length in range(60, 101):
+        assert verdict(UPDATES[:length], swing[:length], -1, RANGE).word == "moving"
 
 
 def test_a_curve_flat_at_the_targets_pace_is_still_moving():

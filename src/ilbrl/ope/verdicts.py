@@ -4,7 +4,7 @@ The rule looks at the curve of a policy's value over updates, v(t), up to now (u
 
     diverged    the loop froze the member (a loss that is not finite, or a mean |Q| beyond `FREEZE` times what the
                 rewards allow), or v(T) lies outside the values that they allow, widened by `SLACK` of their range
-    converged   what is left to go is at most `TOLERANCE` of |v(T)|
+    converged   what is left to go is at most `TOLERANCE` of |v|, and was so at every point of the last eighth
     moving      otherwise
 
 What is left to go is slope × pace. The slope is that between the two halves of the curve's last quarter. The pace is
@@ -32,7 +32,7 @@ WORDS: tuple[Word, ...] = ("converged", "moving", "diverged")  # from good to ba
 
 class Verdict(NamedTuple):
     word: Word
-    decided_at: int  # update from which it held; for a moving estimate, the last
+    decided_at: int  # update at which it could first be given and has held since; for a moving estimate, the last
 
 
 def verdict(
@@ -60,9 +60,10 @@ def verdict(
     since = len(values)
     while since >= FEWEST_POINTS and has_settled(updates[:since], values[:since], pace, smallest):
         since -= 1
-    if since == len(values):
+    decided = -(-8 * (since + 1) // 7) - 1  # settled from point `since` on, and for an eighth of the curve by then
+    if decided >= len(values):
         return Verdict("moving", int(updates[-1]))
-    return Verdict("converged", int(updates[since]))
+    return Verdict("converged", int(updates[decided]))
 
 
 def has_settled(updates: np.ndarray, values: np.ndarray, pace: float, smallest: float) -> bool:
