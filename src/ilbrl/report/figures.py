@@ -54,7 +54,7 @@ def draw(picture: Picture) -> Figure:
 def _line(axes: Any, picture: Picture, series: Series) -> None:
     strong = series.emphasis
     axes.plot(
-        series.x, series.y, series.style.dash, marker="" if len(series.x) > 3 else "o",
+        series.x, series.y, series.style.dash, marker="" if len(series.x) > 1 else "o",
         color=series.style.colour, linewidth=1.8 if strong else 0.8,
         alpha=1 if strong else 0.45, label=series.name if strong else "_", zorder=3 if strong else 2,
     )  # fmt: skip

@@ -6,9 +6,9 @@
   const symbols = { o: "circle", s: "square", "^": "triangle-up", D: "diamond", v: "triangle-down", P: "cross", X: "x" };
   const dashes = { "-": "solid", "--": "dash", "-.": "dashdot", ":": "dot" };
   const system = matchMedia("(prefers-color-scheme: dark)");
+  const WIDE = ".wide, .pictures > :last-child:nth-child(odd)", PAPER = 660; // pixels across a sheet of A4
   let printing = false;
   const dark = () => !printing && (root.dataset.theme ? root.dataset.theme === "dark" : system.matches);
-  const narrow = () => innerWidth < 760;
 
   const rgba = (hex, alpha) => `rgba(${[1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16)).join(",")},${alpha})`;
 
@@ -32,7 +32,7 @@
         if (bounds && s.strong) {
           out.push({ ...shared, showlegend: false, type: "scatter", mode: "lines", hoverinfo: "skip", x: s.x.concat([...s.x].reverse()), y: s.high.concat([...s.low].reverse()), fill: "toself", fillcolor: rgba(colour, 0.16), line: { width: 0 } });
         }
-        out.push({ ...shared, ...hover, type: "scatter", mode: s.x.length > 3 ? "lines" : "lines+markers", x: s.x, y: s.y, opacity: s.strong ? 1 : 0.4, line: { color: colour, width: s.strong ? 2.4 : 1, dash: dashes[s.dash] } });
+        out.push({ ...shared, ...hover, type: "scatter", mode: s.x.length > 1 ? "lines" : "lines+markers", x: s.x, y: s.y, opacity: s.strong ? 1 : 0.4, line: { color: colour, width: s.strong ? 2.4 : 1, dash: dashes[s.dash] } });
       } else {
         const middle = sideways ? s.x : s.y;
         const error = bounds && { type: "data", symmetric: false, array: middle.map((v, i) => bounds[i][1] - v), arrayminus: middle.map((v, i) => v - bounds[i][0]), color: rgba(colour, s.strong ? 1 : 0.35), thickness: s.strong ? 2.5 : 1, width: 0 };
@@ -67,10 +67,13 @@
 
   function draw(element) {
     const picture = pictures[element.dataset.picture];
-    Plotly.react(element, traces(picture), layout(picture), { displayModeBar: false, responsive: true, staticPlot: false, scrollZoom: false, doubleClick: "reset" });
+    const shape = layout(picture);
+    if (printing) Object.assign(shape, { autosize: false, width: element.closest(WIDE) ? PAPER : PAPER / 2 - 40 });
+    Plotly.react(element, traces(picture), shape, { displayModeBar: false, responsive: true, scrollZoom: false, doubleClick: "reset" });
     element.dataset.drawn = "yes";
   }
   const plots = [...document.querySelectorAll(".plot")];
+  const resize = () => plots.filter((p) => p.dataset.drawn && p.offsetParent).forEach((p) => Plotly.Plots.resize(p));
   const redraw = () => plots.filter((p) => p.dataset.drawn).forEach(draw);
   const watch = new IntersectionObserver((entries) => {
     for (const entry of entries) if (entry.isIntersecting && !entry.target.dataset.drawn) draw(entry.target);
@@ -93,7 +96,7 @@
   });
   addEventListener("afterprint", () => {
     printing = false; if (theme) root.dataset.theme = theme; else delete root.dataset.theme;
-    closed.forEach((d) => { d.open = false; }); root.classList.add("scripted"); redraw();
+    closed.forEach((d) => { d.open = false; }); root.classList.add("scripted"); redraw(); resize();
   });
 
   // runs as tabs
@@ -101,7 +104,7 @@
   const show = (id) => {
     document.querySelectorAll("article.run").forEach((a) => a.classList.toggle("shown", a.id === id));
     document.querySelectorAll(".tabs [role=tab]").forEach((t) => t.setAttribute("aria-selected", String(t.dataset.show === id)));
-    plots.filter((p) => p.dataset.drawn && p.offsetParent).forEach((p) => Plotly.Plots.resize(p));
+    resize();
   };
   document.querySelectorAll("[data-show]").forEach((e) => e.addEventListener("click", () => show(e.dataset.show)));
 
