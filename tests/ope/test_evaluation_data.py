@@ -50,6 +50,8 @@ def test_logs_without_rewards_are_refused(linear):
     log = linear.log(0.3, 0.3, 4)
     with pytest.raises(IlbrlError, match="needs the true rewards"):
         ope.EvaluationData.of(replace(log, rewards=None), log.initial_observations, Spec.of(log))
+    with pytest.raises(IlbrlError, match="all rewards are 0"):
+        ope.EvaluationData.of(replace(log, rewards=np.zeros(len(log))), log.initial_observations, Spec.of(log))
     spoilt = log.rewards.copy()
     spoilt[7] = np.nan
     with pytest.raises(IlbrlError, match="row 7 is not finite"):
