@@ -36,7 +36,9 @@ class EvaluationData:
             row = int(np.flatnonzero(~np.isfinite(self.dataset.rewards))[0])
             raise IlbrlError(f"{self.dataset.source}: rewards: row {row} is not finite; repair it or leave it out")
         if not self.dataset.rewards.any():
-            raise IlbrlError(f"{self.dataset.source}: all rewards are 0, so every policy is worth 0; is the column right?")
+            raise IlbrlError(
+                f"{self.dataset.source}: all rewards are 0, so every policy is worth 0; is the column right?"
+            )
         if not len(self.initial_observations):
             raise IlbrlError(f"{self.dataset.source}: no initial observations to value policies at")
 
