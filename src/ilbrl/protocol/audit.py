@@ -59,6 +59,15 @@ class Audit:
         self.record["environment_calls"][stage] += steps
         self.write()
 
+    def played_once(self, stage: str, steps: int, what: str) -> None:
+        """The same together with its event, unless that is there already: a run may be killed before or after this."""
+        if all(event["what"] != what for event in self.record["events"]):
+            self.record["environment_calls"][stage] += steps
+            self.event(what)
+
+    def finish(self) -> None:
+        self.note(finished=_now())
+
     def note_data(self, logs: Logs, parts: Parts) -> None:
         self.note(
             data={

@@ -19,6 +19,10 @@ class Narrator:
     def say(self, line: str) -> None:
         if not self.quiet:
             print(line, file=sys.stderr, flush=True)
+        self.note(line)
+
+    def note(self, line: str) -> None:
+        """Into log.txt alone."""
         with self.file.open("a") as file:
             file.write(f"{datetime.now().isoformat(timespec='seconds')}  {line}\n")
 

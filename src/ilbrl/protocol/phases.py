@@ -24,6 +24,8 @@ from ilbrl.protocol.session import Session, do, planned_updates
 from ilbrl.protocol.study import Study
 from ilbrl.protocol.tables import Candidate
 
+FINAL = "final evaluation"  # the event of the audit
+
 
 def prepare(s: Session) -> Parts:
     """Phases 0 and 1: read and examine the logs, split them by episode, write data.json."""
@@ -160,17 +162,20 @@ def play_once(
                 f"{path}: holds the scores of another selection, and the final evaluation happens once; use another"
                 " folder, or say --again to play these policies too, which the audit records"
             )
+        s.audit.played_once("final", recorded["environment_calls"]["steps"], FINAL)
         s.say("final", "played before: the recorded scores stand (--again repeats it; the audit says so)", started)
         return recorded
     job = final.job(s.study, [as_entry(c) for c in played], "final")
-    if path.exists():
+    repeated = path.exists()
+    if repeated:
+        s.audit.event(f"{FINAL} repeated and overwritten by name (--again)")
         shutil.rmtree(s.store.path(job.id), ignore_errors=True)
-        s.audit.event("final evaluation repeated and overwritten by name (--again)")
     (result,) = do(s, parts, [job])
     scores = read_json(result / "result.json")
     write_json(path, scores)
-    s.audit.played("final", scores["environment_calls"]["steps"])
-    s.audit.event("final evaluation")
+    if repeated:
+        s.audit.played("final", scores["environment_calls"]["steps"])
+    s.audit.played_once("final", scores["environment_calls"]["steps"], FINAL)
     s.say("final", f"{len(played)} policies, {scores['episodes']} episodes each in {s.study.task}", started)
     return scores
 

@@ -77,7 +77,7 @@ def run(
         s.audit.played("candidates_before_selection", _candidates_calls() - before)
         played = phases.play_once(s, parts, found, selection, trained, again) if study.task else None
         phases.write_results(s, found, selection)
-        s.audit.note(finished=s.audit.record["events"][-1]["time"])
+        s.audit.finish()
         s.narrator.say(f"done in {s.narrator.elapsed}: {out}")
         return StudyResult(out, tuning, selection, played)
 
@@ -101,13 +101,11 @@ def reveal(out: Path, *, executor: str = "local", quiet: bool = False, **options
         others = [c for c in found if c not in selected and not c.diverged]
         started = time.monotonic()
         job = final.job(study, [phases.as_entry(c) for c in others], "reveal")
-        fresh = not s.store.has(job)
         (result,) = do(s, parts, [job])
         scores = read_json(result / "result.json")
         write_json(out / "reveal.json", scores)
-        if fresh:
-            s.audit.played("reveal", scores["environment_calls"]["steps"])
-            s.audit.event(f"revealed: {len(others)} candidates that were not selected were played")
+        what = f"revealed: {len(others)} candidates that were not selected were played"
+        s.audit.played_once("reveal", scores["environment_calls"]["steps"], what)
         phases.write_results(s, found, selection)
         took = duration(time.monotonic() - started)
         s.narrator.say(f"reveal: {len(others)} policies that were not selected ({took})")

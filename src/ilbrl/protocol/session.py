@@ -69,7 +69,11 @@ def open_session(
         for difference in changed:
             audit.event(f"study changed: {difference}")
         (out / "jobs").mkdir(exist_ok=True)
-        yield Session(study, out, Store(out / "jobs"), execute, audit, narrator, tuple(dashboards))
+        try:
+            yield Session(study, out, Store(out / "jobs"), execute, audit, narrator, tuple(dashboards))
+        except BaseException as error:
+            narrator.note(f"stopped: {type(error).__name__} {error}")
+            raise
 
 
 @contextmanager
