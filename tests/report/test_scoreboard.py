@@ -49,7 +49,7 @@ def test_returns_of_different_tasks_are_never_averaged(make_run):
     folders = [make_run(task, task=task, study=task, scored=False) for task in ("arm", "leg")]
     summary = summarise(folders)
     assert summary.board is not None
-    assert (summary.board.unit, summary.aggregates, summary.best) == ("return", {}, None)
+    assert (summary.board.unit, summary.aggregates, summary.board.best) == ("return", {}, None)
     assert any("never averaged" in note for note in summary.board.notes)
     assert "side by side" in comparison_sentence(summary)
 

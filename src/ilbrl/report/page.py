@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from ilbrl import __version__
-from ilbrl.envs import NOT_D4RL
 from ilbrl.files import written_whole
 from ilbrl.report import pictures
 from ilbrl.report.palette import display
@@ -53,13 +52,11 @@ def render(summary: Summary, rng: np.random.Generator | None = None) -> str:
     engine.filters |= {"number": number, "count": count, "short": short, "plain": plain}
     engine.filters |= {"display": display, "sentence": sentence, "plus_minus": plus_minus}
     page = engine.get_template("page.html").render(
-        summary=summary,
         comparison=comparison_sentence(summary),
         table=score_table(summary),
         small_print=small_print(summary),
         runs=[_run(i, run, summary, own) for i, (run, own) in enumerate(zip(summary.runs, of_runs))],
         scores=of_scores,
-        not_d4rl=NOT_D4RL,
         version=__version__,
         style=(HERE / "templates" / "page.css").read_text(encoding="utf-8"),
         script=(HERE / "templates" / "page.js").read_text(encoding="utf-8"),
@@ -70,7 +67,6 @@ def render(summary: Summary, rng: np.random.Generator | None = None) -> str:
 
 
 def _run(index: int, run: Run, summary: Summary, own: dict[str, Picture]) -> dict[str, Any]:
-    chosen = next((each for each in run.tuning.configurations if each.id == run.tuning.chosen), None)
     values: dict[str, list[Any]] = {}  # the different values of every hyper-parameter
     for candidate in run.candidates:
         for name, value in candidate.hyperparameters.items():
@@ -83,7 +79,7 @@ def _run(index: int, run: Run, summary: Summary, own: dict[str, Picture]) -> dic
         "verdict": summary.verdicts[index],
         "pictures": own,
         "training": [name for name in own if name.startswith("training-")],
-        "evaluator": chosen,
+        "evaluator": run.tuning.chosen_evaluator,
         "regret": selection_regret(run),
         "exploratory": reference_score(run, "exploratory"),
         "expert": reference_score(run, "expert"),

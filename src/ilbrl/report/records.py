@@ -143,6 +143,10 @@ class Tuning:
     trust: Trust | None = None
     known: dict[str, Known] = field(default_factory=dict)
 
+    @property
+    def chosen_evaluator(self) -> Evaluator | None:
+        return next((each for each in self.configurations if each.id == self.chosen), None)
+
 
 @dataclass(frozen=True)
 class Ranked:

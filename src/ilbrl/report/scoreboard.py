@@ -39,6 +39,12 @@ class Scoreboard:
         }
 
     @property
+    def best(self) -> str | None:
+        """The algorithm with the highest IQM over all tasks; None where tasks cannot be averaged."""
+        matrices = self.matrices
+        return max(matrices, key=lambda name: float(iqm(matrices[name])), default=None)
+
+    @property
     def over(self) -> str:
         """What is averaged over, in words."""
         return f"{len(self.tasks)} tasks" if len(self.tasks) > 1 else "".join(self.tasks)
@@ -112,7 +118,7 @@ def _unplayed(runs: Sequence[Run]) -> Iterator[str]:
                 seeds = ", ".join(str(candidate.policy_seed) for candidate in absent)
                 yield (
                     f"{run.name}: {len(absent)} of {len(own)} seeds of the selected {algorithm} (seed {seeds}) diverged"
-                    " or were not played, and do not count in its scores: they flatter it."
+                    " or were not played, and do not count in its scores, which flatters it."
                 )
 
 
@@ -127,9 +133,8 @@ def aggregates(board: Scoreboard, rng: np.random.Generator) -> dict[str, dict[st
 
 def differences_to_best(board: Scoreboard, rng: np.random.Generator) -> dict[str, Interval]:
     """Algorithm → its IQM less the best one's; where the interval contains zero, the two cannot be told apart."""
-    matrices = board.matrices
-    if not matrices:
+    matrices, best = board.matrices, board.best
+    if best is None:
         return {}
-    best = max(matrices, key=lambda name: float(iqm(matrices[name])))
     rivals = {name: matrix for name, matrix in matrices.items() if name != best}
     return {name: cautious_difference(matrix, matrices[best], iqm, rng) for name, matrix in rivals.items()}

@@ -29,11 +29,6 @@ class Summary:
         """Whether some run has no policy to deploy, or none to rely on."""
         return any(each.grade == "bad" for each in self.verdicts)
 
-    @property
-    def best(self) -> str | None:
-        """The algorithm with the highest IQM over all tasks."""
-        return max(self.aggregates, key=lambda name: float(self.aggregates[name]["iqm"].point), default=None)
-
 
 def summarise(folders: Sequence[Path], rng: np.random.Generator | None = None) -> Summary:
     """Read run folders and compute; the default generator is fixed, so that a report can be made again."""
@@ -51,7 +46,8 @@ def summarise(folders: Sequence[Path], rng: np.random.Generator | None = None) -
 
 def comparison_sentence(summary: Summary) -> str:
     """Which algorithm is best over all tasks, and from which it cannot be told apart."""
-    best, board = summary.best, summary.board
+    board = summary.board
+    best = board.best if board is not None else None
     if best is None or board is None:
         return "The runs have no true scores in common, so they stand side by side and are not averaged."
     found = summary.aggregates[best]["iqm"]

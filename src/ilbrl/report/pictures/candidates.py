@@ -23,6 +23,7 @@ def offline_values(run: Run, only: Sequence[str] | None = None) -> Picture | Non
     for i, name in enumerate(shown):
         value, half = np.array([chosen[name].value], float), NORMAL_95 * (chosen[name].value_std_error or 0.0)
         y, label = np.array([len(shown) - 1.0 - i]), f"{display(name)}, configuration {chosen[name].configuration}"
+        label += ", error not known" if chosen[name].value_std_error is None else ""
         series.append(Series(display(name), look[name], value, y, "points", value - half, value + half, (label,)))
     return Picture(
         "offline-values" if only is None else "ablation-offline", "What each algorithm is worth offline",
@@ -32,27 +33,19 @@ def offline_values(run: Run, only: Sequence[str] | None = None) -> Picture | Non
 
 
 def estimated_against_true(run: Run) -> Picture | None:
+    both = [c for c in run.candidates if c.offline_value is not None and truth(run, c) is not None]
     look, series = styles(run.algorithms), []
     for algorithm in run.algorithms:
         for selected in (False, True):
-            own = [
-                c
-                for c in run.candidates
-                if (c.algorithm, c.selected) == (algorithm, selected)
-                and c.offline_value is not None
-                and truth(run, c) is not None
-            ]
+            own = [c for c in both if (c.algorithm, c.selected) == (algorithm, selected)]
             if own:
                 x = np.array([truth(run, c) for c in own], float)
                 y = np.array([c.offline_value for c in own], float)
                 half = NORMAL_95 * np.array([c.offline_std_error or 0.0 for c in own])
                 labels = tuple(f"{display(algorithm)} {c.configuration}, seed {c.policy_seed}" for c in own)
                 name = display(algorithm) + (", selected" if selected else "")
-                series.append(
-                    Series(
-                        name, look[algorithm], x, y, "points", y - half, y + half, labels, selected, display(algorithm)
-                    )
-                )
+                place = look[algorithm], x, y, "points", y - half, y + half
+                series.append(Series(name, *place, labels, selected, display(algorithm)))
     if not series:
         return None
     return Picture(

@@ -12,7 +12,7 @@ from ilbrl.report.results import Run
 
 def calibration(run: Run) -> Picture | None:
     """Estimate against truth for the known policies, under the chosen evaluator."""
-    chosen = next((each for each in run.tuning.configurations if each.id == run.tuning.chosen), None)
+    chosen = run.tuning.chosen_evaluator
     if chosen is None:
         return None
     series = []
@@ -34,7 +34,7 @@ def calibration(run: Run) -> Picture | None:
 
 def value_curves(run: Run) -> Picture | None:
     """OPE values over updates, by data composition, at the chosen learning rate and target period."""
-    chosen = next((each for each in run.tuning.configurations if each.id == run.tuning.chosen), None)
+    chosen = run.tuning.chosen_evaluator
     if chosen is None or not run.tuning_values:
         return None
     siblings = [

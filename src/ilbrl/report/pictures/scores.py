@@ -12,7 +12,7 @@ from ilbrl.report.palette import NEUTRAL, display, styles
 from ilbrl.report.pertask import normal_mean
 from ilbrl.report.pictures.picture import LINE_POINTS, Line, Picture, Series
 from ilbrl.report.scoreboard import Scoreboard
-from ilbrl.report.statistics import iqm, probability_of_improvement, profile
+from ilbrl.report.statistics import probability_of_improvement, profile
 
 
 def unit_label(board: Scoreboard) -> str:
@@ -55,9 +55,9 @@ def performance_profiles(
     if not matrices:
         return None
     everything = np.concatenate([matrix.ravel() for matrix in matrices.values()])
-    thresholds = np.linspace(min(0.0, everything.min()), everything.max() * 1.02 + 1e-9, LINE_POINTS)
-    look = styles(list(board.scores))
-    series = []
+    margin = 0.02 * (everything.max() - everything.min()) or 1.0
+    thresholds = np.linspace(min(0.0, everything.min() - margin), everything.max() + margin, LINE_POINTS)
+    look, series = styles(list(board.scores)), []
     for name, matrix in matrices.items():
         found = interval(matrix, profile(thresholds), rng, resamples=2_000)
         bounds = np.asarray(found.low), np.asarray(found.high)
@@ -82,11 +82,8 @@ def per_task(board: Scoreboard) -> Picture:
         labels = tuple(f"{display(name)}, {task}, {m.runs} runs" for task, m in zip(tasks, means))
         series.append(Series(display(name), look[name], x, y, "points", y - half, y + half, labels))
     for name in ("exploratory", "expert"):
-        known = [
-            (i, board.references[name][task])
-            for i, task in enumerate(board.tasks)
-            if task in board.references.get(name, {})
-        ]
+        values = board.references.get(name, {})
+        known = [(i, values[task]) for i, task in enumerate(board.tasks) if task in values]
         if known:
             x = np.concatenate([[i - 0.45, i + 0.45, np.nan] for i, _ in known])
             y = np.concatenate([[value, value, np.nan] for _, value in known])
@@ -99,10 +96,9 @@ def per_task(board: Scoreboard) -> Picture:
 
 def improvement(board: Scoreboard, rng: np.random.Generator) -> Picture | None:
     """How likely a run of the algorithm with the highest IQM beats a run of each other one."""
-    matrices = board.matrices
-    if len(matrices) < 2:
+    matrices, best = board.matrices, board.best
+    if len(matrices) < 2 or best is None:
         return None
-    best = max(matrices, key=lambda name: float(iqm(matrices[name])))
     others, look = [name for name in matrices if name != best], styles(list(board.scores))
     series = []
     for i, name in enumerate(others):
