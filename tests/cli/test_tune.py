@@ -1,0 +1,67 @@
+"""What `ilbrl tune` and `ilbrl demo` say, from results written down by hand."""
+
+from pathlib import Path
+
+import pytest
+
+from ilbrl.cli import demo, main
+from ilbrl.cli.tune import as_text
+from ilbrl.protocol.run import StudyResult
+
+
+@pytest.fixture
+def result():
+    def score(algorithm, seed, value):
+        return {"algorithm": algorithm, "configuration": 1, "policy_seed": seed, "return_mean": value, "score": value}
+
+    overall = {"algorithm": "ilbrl", "configuration": 1, "policy": "policies/ilbrl/best.safetensors", "value": 270.0}
+    return StudyResult(
+        folder=Path("runs/x"),
+        tuning={
+            "chosen": 0,
+            "configurations": [{"policies": {"expert": {"estimate": 271.0}, "exploratory": {"estimate": 244.0}}}],
+            "trust": {"verdict": "care", "reasons": ["few episodes"]},
+        },
+        selection={
+            "algorithms": {
+                "ilbrl": {"value": 270.0, "hyperparameters": {"lam": 0.25, "hidden": [8, 8]}},
+                "bc": {"value": None, "hyperparameters": {}},
+            },
+            "overall": {**overall, "reason": "the highest offline value"},
+            "nothing": None,
+        },
+        final={
+            "scores": [score("ilbrl", 0, 70.0), score("ilbrl", 1, 90.0)],
+            "references": {"expert": {"true_score": 110.0}, "exploratory": {"true_score": 60.0}},
+        },
+    )
+
+
+def test_what_was_selected_why_and_what_it_is_worth(result):
+    lines = as_text(result).splitlines()
+    assert lines[0] == "Selected: ilbrl, configuration 1 — the highest offline value."
+    assert "lam 0.25, hidden [8, 8]" in lines[1]
+    assert "care (few episodes)" in lines[2]
+    table = {line.split()[0]: line.split()[1:] for line in lines[5:9]}
+    assert table == {
+        "ilbrl": ["270.0", "80.0"],
+        "bc": ["–"],
+        "(expert)": ["271.0", "110.0"],
+        "(exploratory)": ["244.0", "60.0"],
+    }
+    assert "not comparable with D4RL" in lines[9]
+
+
+def test_the_demo_says_how_much_of_the_gap_is_closed(result):
+    assert "closes 40% of the gap" in demo._gap(result)
+
+
+def test_usage(capsys):
+    assert main(["tune"]) == 2
+    assert main(["tune", "--help"]) == 0
+    assert "demo, paper, small" in capsys.readouterr().out
+    assert main(["tune", "nowhere.toml", "--out", "x"]) == 2
+    assert "nowhere.toml: cannot be read" in capsys.readouterr().err
+    assert main(["tune", "--reveal"]) == 2
+    assert main(["tune", "small", "--out", "x", "--address", "auto"]) == 2
+    assert "add --executor ray" in capsys.readouterr().err
