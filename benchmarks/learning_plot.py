@@ -18,7 +18,7 @@ import numpy as np
 matplotlib.use("Agg")
 from matplotlib import pyplot
 
-from ilbrl.data.benchmark import measured_returns
+from ilbrl.data.benchmark import source_score
 from ilbrl.envs import TASKS
 
 COLOURS = {"default": "#0072B2", "paper": "#D55E00", "bfloat16": "#009E73"}
@@ -32,7 +32,7 @@ def main(results: Path, figures: Path) -> None:
     )
     print("| task | variant | λ | score ± 95 % | seeds | exploratory |\n|---|---|---|---|---|---|")
     for task, axes in zip(found, panels[0]):
-        medium = _medium_score(task)
+        medium = source_score(task, "medium")
         axes.axhline(medium, color="black", linestyle="--", linewidth=1)
         axes.set(title=task, xlabel="updates", ylabel="score" if task == found[0] else "")
         for entry in json.loads((results / f"{task}.json").read_text()):
@@ -45,13 +45,6 @@ def main(results: Path, figures: Path) -> None:
     panels[0][0].legend(frameon=False, fontsize=8)
     figures.mkdir(parents=True, exist_ok=True)
     figure.savefig(figures / "learning-curves.png", dpi=130)
-
-
-def _medium_score(task: str) -> float:
-    """The exploratory policy's own score, deterministic as the learned ones are."""
-    wanted = (TASKS[task].gym_id, "medium", "deterministic")
-    entries = measured_returns()["results"]
-    return next(e["score_mean"] for e in entries if (e["task"], e["name"], e["mode"]) == wanted)
 
 
 if __name__ == "__main__":

@@ -41,3 +41,16 @@ def test_explain_says_which_step_and_how_far(files, capsys):
     assert "nearest expert step: episode" in capsys.readouterr().out
     assert main([*words[:-1], "240"]) == 2
     assert "no row 240" in capsys.readouterr().err
+
+
+def test_a_discriminator_labels_the_same_rows(files, capsys):
+    words = ["label", "--reward", "discriminator", "--expert", f"{files}/expert.npz", "--data", f"{files}/data.npz"]
+    small = ["--discriminator.passes", "2", "--discriminator.hidden", "8", "8"]
+    assert main([*words, *small, "--out", f"{files}/logits.npz", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    logits = np.load(files / "logits.npz", allow_pickle=False)["logit"]
+    assert logits.shape == (1, 240)
+    assert shown["mean_log_odds"]["expert"] == pytest.approx(logits[0, :40].mean(), rel=1e-5)
+    assert main([*words, *small]) == 0
+    assert "judged to be the expert's" in capsys.readouterr().out
+    assert main([*words, "--explain", "3"]) == 2

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 import tyro
 
+from ilbrl.cli import label_discriminator
 from ilbrl.cli.named import load_named
 from ilbrl.data import Dataset, concatenate
 from ilbrl.data.doctor import require_healthy
 from ilbrl.data.summary import sparkline
 from ilbrl.errors import IlbrlError
 from ilbrl.feed import Spec
-from ilbrl.rewards import Labels, indicator
+from ilbrl.rewards import Labels, discriminator, indicator
 from ilbrl.rewards.explanation import Explanation, explain
 from ilbrl.rewards.soft_support import label, standard_features
 
@@ -28,18 +29,26 @@ class Arguments:
     ilbrl label --expert hopper/expert:2 --data hopper/medium:400000 --out labels.npz
 
     ilbrl label --expert E.hdf5 --data X.hdf5 --explain 12345
+
+    ilbrl label --reward discriminator --expert E.hdf5 --data X.hdf5 --out logits.npz
     """
 
     expert: str
     """The expert's episodes: a file or a built-in name; `:2` takes the first two episodes."""
     data: str
     """All other logs; `:400000` takes the first 400,000 transitions."""
+    reward: Literal["support", "discriminator"] = "support"
+    """ILBRL's closeness to the expert's support, or the log-odds of a discriminator, as SMODICE and ORIL learn it."""
     out: Path | None = None
-    """Write arrays reward, distance, nearest (expert rows first, then the data in order) and d_max to this npz file."""
+    """Write arrays reward, distance, nearest (expert rows first, then the data in order) and d_max to this npz file;
+    of a discriminator: logit, in the same order."""
     explain: int | None = None
     """Show why this row got its reward: its nearest expert step and the distance along every feature."""
     plot: Path | None = None
     """Draw the histogram of rewards into this file (png, svg or pdf)."""
+    discriminator: discriminator.Config = field(default_factory=discriminator.Config)
+    seed: int = 0
+    """Of the discriminator."""
     json: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """Print one JSON object instead of text."""
 
@@ -48,6 +57,11 @@ def main(words: list[str]) -> int:
     args = tyro.cli(Arguments, args=words, prog="ilbrl label")
     expert, data = load_named(args.expert, count_in="episodes"), load_named(args.data)
     require_healthy(data, expert)
+    if args.reward == "discriminator":
+        if args.explain is not None or args.plot is not None:
+            raise IlbrlError("--explain and --plot show support rewards: leave --reward discriminator out")
+        label_discriminator.run(expert, data, args.discriminator, args.seed, args.out, args.json)
+        return 0
     if expert.discrete:
         if args.explain is not None:
             raise IlbrlError("--explain needs real-valued actions: an indicator reward is 1 or 0, by equality")

@@ -57,6 +57,11 @@ def measured_returns() -> dict[str, Any]:
     return json.loads((_POLICIES / "returns.json").read_text())
 
 
+def source_score(task: str, level: str) -> float:
+    """Mean score of a source policy, deterministic as learned policies are."""
+    return measured_returns()["policies"][f"{task}/{level}"]["deterministic"]["score_mean"]
+
+
 def default_transitions(level: str) -> int:
     """One million; more of `medium`, enough for an evaluation set without expert rows beside the training set."""
     return 1_300_000 if level == "medium" else 1_000_000

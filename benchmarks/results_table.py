@@ -1,0 +1,121 @@
+"""Every algorithm at its default hyper-parameters, with 1, 2, 5 and 18 expert episodes: the table of docs/results.md.
+
+    python -m benchmarks.results_table --out results/table --page docs/results.md     (days on a CPU)
+
+For each task 420,000 transitions: the expert episodes, filled up with medium ones. Default hyper-parameters, three
+seeds, 30 deterministic episodes after the last update. Each cell of the table is a file under --out; a file that is
+there is not computed again, so a killed run continues, and several processes can share the work (--tasks, --agents).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import jax
+import numpy as np
+
+import ilbrl
+from ilbrl.agents import AGENTS
+from ilbrl.data.benchmark import source_score
+from ilbrl.envs import NOT_D4RL, TASKS, rollout_all
+from ilbrl.files import written_whole
+from ilbrl.provenance import commit, versions
+
+ROWS = 420_000
+AGENTS_SHOWN = ["ilbrl", "ilbrl-unweighted", "bc", "smodice", "oril"]
+EPISODES_SHOWN = [1, 2, 5, 18]
+
+
+def measure(task: str, agent: str, expert_episodes: int, args: argparse.Namespace) -> dict:
+    expert = ilbrl.load(f"{task}/expert:{expert_episodes}ep", quiet=True)
+    data = ilbrl.load(f"{task}/medium:{args.rows - len(expert)}", quiet=True)
+    config = replace(AGENTS[agent].PRESETS["default"], dtype=args.dtype)
+    started = time.monotonic()
+    learned = ilbrl.fit(agent, expert, data, config=config, seeds=args.seeds, updates=args.updates)
+    trained = time.monotonic()
+    played = rollout_all(learned.policies, task, args.episodes, seed=12345, workers=args.workers)
+    return {
+        "task": task, "agent": agent, "expert_episodes": expert_episodes, "scores": [r.score for r in played],
+        "diverged_at": learned.fitted.diverged_at.tolist(), "updates": args.updates, "episodes": args.episodes,
+        "dtype": args.dtype, "training_seconds": trained - started, "playing_seconds": time.monotonic() - trained,
+        "device": jax.devices()[0].device_kind, "versions": versions(), "commit": commit(),
+    }  # fmt: skip
+
+
+def table(cells: Iterable[dict]) -> str:
+    """Markdown: a row per task and number of expert episodes, a column per algorithm, mean ± normal 95 %."""
+    found = {(c["task"], c["expert_episodes"], c["agent"]): c for c in cells}
+    lines = [
+        f"| task | expert episodes | exploratory | {' | '.join(AGENTS_SHOWN)} | expert |",
+        "|---|---|---|" + "---|" * (len(AGENTS_SHOWN) + 1),
+    ]
+    for task, episodes in product(TASKS, EPISODES_SHOWN):
+        shown = [_mean_and_interval(found.get((task, episodes, agent))) for agent in AGENTS_SHOWN]
+        ends = [f"{source_score(task, level):.1f}" for level in ("medium", "expert")]
+        lines.append(f"| {task} | {episodes} | {ends[0]} | {' | '.join(shown)} | {ends[1]} |")
+    return "\n".join([*lines, "", f"*{NOT_D4RL}*", "", *_small_print(list(found.values()))])
+
+
+def _mean_and_interval(cell: dict | None) -> str:
+    if cell is None:
+        return "–"
+    scores = np.array(cell["scores"])
+    half = 1.96 * scores.std(ddof=1) / np.sqrt(len(scores)) if len(scores) > 1 else np.nan
+    diverged = sum(at >= 0 for at in cell["diverged_at"])
+    return f"{scores.mean():.1f} ± {half:.1f}" + (f" ({diverged} diverged)" if diverged else "")
+
+
+def _small_print(cells: list[dict]) -> list[str]:
+    if not cells:
+        return []
+    first, hours = cells[0], sum(c["training_seconds"] + c["playing_seconds"] for c in cells) / 3600
+    return [
+        f"{len(first['scores'])} seeds, {first['updates']:,} updates in {first['dtype']}, {first['episodes']} episodes"
+        f" each; {first['device']}, commit {first['commit']}; {hours:.1f} process hours."
+    ]
+
+
+def write_between_markers(page: Path, text: str) -> None:
+    begin, end = "<!-- table:begin -->", "<!-- table:end -->"
+    before, _, rest = page.read_text().partition(begin)
+    with written_whole(page) as partial:
+        partial.write_text(f"{before}{begin}\n{text}\n{end}{rest.partition(end)[2]}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--page", type=Path, help="write the table between the markers of this page")
+    parser.add_argument("--tasks", nargs="*", default=list(TASKS))
+    parser.add_argument("--agents", nargs="*", default=AGENTS_SHOWN)
+    parser.add_argument("--expert-episodes", type=int, nargs="*", default=EPISODES_SHOWN)
+    parser.add_argument("--rows", type=int, default=ROWS)
+    parser.add_argument("--updates", type=int, default=150_000)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--episodes", type=int, default=30)
+    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--workers", type=int, default=None)
+    args = parser.parse_args()
+    for task, episodes, agent in product(args.tasks, args.expert_episodes, args.agents):
+        path = args.out / f"{task}-{agent}-{episodes}.json"
+        if not path.exists():
+            cell = measure(task, agent, episodes, args)
+            with written_whole(path) as partial:
+                partial.write_text(json.dumps(cell, indent=1))
+            print(
+                f"{task} {agent} {episodes}: {_mean_and_interval(cell)}, {cell['training_seconds']:.0f} s", flush=True
+            )
+    text = table(json.loads(path.read_text()) for path in sorted(args.out.glob("*.json")))
+    print(text)
+    if args.page is not None:
+        write_between_markers(args.page, text)
+
+
+if __name__ == "__main__":
+    main()
