@@ -27,10 +27,16 @@ EXPERT = 2000
 
 
 def logs() -> tuple[Dataset, Dataset]:
-    data = columns()
-    timeouts = np.arange(1, ROWS + 1) % 1000 == 0
-    fields = {name: data[name] for name in ("observations", "actions", "next_observations", "rewards")}
-    both = Dataset(**fields, terminals=np.zeros(ROWS, bool), timeouts=timeouts, source="synthetic")
+    data, ends = columns(), np.arange(1, ROWS + 1) % 1000 == 0
+    both = Dataset(
+        data["observations"],
+        data["actions"],
+        data["next_observations"],
+        terminals=np.zeros(ROWS, bool),
+        timeouts=ends,
+        rewards=data["rewards"],
+        source="synthetic",
+    )
     return both.episodes(slice(0, EXPERT // 1000)), both.episodes(slice(EXPERT // 1000, None))
 
 

@@ -7,9 +7,9 @@ The logs' own rewards are never read. Observations are standardised over D_U, an
 
 The default configuration departs from the paper in three ways, all chosen after seeing scores on the built-in tasks
 (benchmarks/default_configurations.py): the critics have LayerNorm, targets are bounded to [0, 1/(1 − γ)], since r_I is
-in [0, 1], and λ is smaller. With TD3-BC's own λ 2.5 and learning rates 3e-4 it scores higher on hopper and walker2d, and
-fails on ant. The presets `paper` and `paper-hopper` are
-the paper's final hyper-parameters (its tables of selected configurations) with its plain targets and critics.
+in [0, 1], and λ is smaller. With TD3-BC's own λ 2.5 and learning rates 3e-4 it scores higher on hopper and walker2d,
+and fails on ant. The presets `paper` and `paper-hopper` are the paper's final hyper-parameters (its tables of selected
+configurations) with its plain targets and critics.
 """
 
 from __future__ import annotations
