@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ilbrl.protocol.selection import converged_values, has_converged, judge, select, winner
+from ilbrl.protocol.selection import has_converged, judge, select, values_of, winner
 from ilbrl.protocol.tables import Candidate
 
 C, M, D = "converged", "moving", "diverged"
@@ -52,7 +52,7 @@ def test_a_configuration_by_hand():
     means = [15, 30, 40]
     spread = (sum((m - 85 / 3) ** 2 for m in means) / 2) ** 0.5
     assert judged.value_std_error == pytest.approx(spread / 3**0.5)
-    assert converged_values(seeds[3]) == []
+    assert values_of(seeds[3]) == []
 
 
 def test_the_highest_eligible_wins_and_ties_go_to_the_earlier_draw():
@@ -93,3 +93,18 @@ def test_all_diverged_selects_nothing_and_says_so():
     assert selection["overall"] is None
     assert "training diverged for 1 of 2 policies" in selection["nothing"]
     assert "0 converged, 1 were still moving and 1 diverged" in selection["nothing"]
+
+
+def test_moving_estimates_count_only_where_an_algorithm_has_nothing_better():
+    selection = select(
+        [
+            candidate(0, 0, [(5, C)]),
+            candidate(0, 0, [(9, M), (7, M)], algorithm="bc"),
+            candidate(1, 0, [(6, M), (1, M)], algorithm="bc"),
+        ]
+    )
+    bc = selection["algorithms"]["bc"]
+    assert (bc["configuration"], bc["value"]) == (0, 8.0)
+    assert "still moving" in bc["reason"]
+    assert "moving" not in selection["algorithms"]["ilbrl"]["reason"]
+    assert selection["overall"]["algorithm"] == "ilbrl"  # 5 that converged goes before 8 that did not

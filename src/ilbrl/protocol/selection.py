@@ -3,7 +3,12 @@
 A policy has *converged* when its training did not diverge, none of its evaluations did, and at least half of them
 converged. A configuration is *eligible* when at least half of its policy seeds have converged; its value is the mean
 over all converged evaluations of policies whose training did not diverge. The eligible configuration with the highest
-value wins; ties go to the earlier draw. Its best seed is the converged one with the highest mean. Pure functions all.
+value wins; ties go to the earlier draw. Its best seed is the converged one with the highest mean.
+
+An algorithm none of whose configurations is eligible is judged again with evaluations that are still moving counted as
+converged, and its entry says so: an estimate that needed more updates is worth less, but not nothing. Only where an
+algorithm diverged, in training or in evaluation, nothing of it is selected. An algorithm judged by converged
+evaluations goes before one that was not. Pure functions all.
 """
 
 from __future__ import annotations
@@ -15,12 +20,14 @@ import numpy as np
 
 from ilbrl.protocol.tables import Candidate
 
+CONVERGED, NOT_DIVERGED = ("converged",), ("converged", "moving")
+
 
 class Judged(NamedTuple):
     """One configuration, as its evaluations show it."""
 
     configuration: int
-    value: float | None  # mean of its converged evaluations; None: there are none
+    value: float | None  # mean of the evaluations that count; None: there are none
     value_std_error: float | None  # over policy seeds
     converged_share: float  # of its policy seeds
     eligible: bool
@@ -28,26 +35,26 @@ class Judged(NamedTuple):
     hyperparameters: dict[str, Any]
 
 
-def converged_values(candidate: Candidate) -> list[float]:
-    """Values of its converged evaluations; none where its training diverged."""
+def values_of(candidate: Candidate, counting: Sequence[str] = CONVERGED) -> list[float]:
+    """Values of the evaluations whose verdict is one of `counting`; none where its training diverged."""
     if candidate.diverged:
         return []
-    return [e["value"] for e in candidate.estimates if e["verdict"] == "converged"]
+    return [e["value"] for e in candidate.estimates if e["verdict"] in counting]
 
 
-def has_converged(candidate: Candidate) -> bool:
+def has_converged(candidate: Candidate, counting: Sequence[str] = CONVERGED) -> bool:
     verdicts = [e["verdict"] for e in candidate.estimates]
     if candidate.diverged or not verdicts or "diverged" in verdicts:
         return False
-    return 2 * verdicts.count("converged") >= len(verdicts)
+    return 2 * sum(verdict in counting for verdict in verdicts) >= len(verdicts)
 
 
-def judge(seeds: Sequence[Candidate]) -> Judged:
+def judge(seeds: Sequence[Candidate], counting: Sequence[str] = CONVERGED) -> Judged:
     """One configuration: its candidates differ in the policy seed alone."""
-    share = sum(map(has_converged, seeds)) / len(seeds)
-    values = [value for candidate in seeds for value in converged_values(candidate)]
-    means = {c.policy_seed: float(np.mean(v)) for c in seeds if (v := converged_values(c))}
-    settled = [c.policy_seed for c in seeds if has_converged(c)]
+    settled = [c.policy_seed for c in seeds if has_converged(c, counting)]
+    share = len(settled) / len(seeds)
+    values = [value for candidate in seeds for value in values_of(candidate, counting)]
+    means = {c.policy_seed: float(np.mean(v)) for c in seeds if (v := values_of(c, counting))}
     spread = float(np.std(list(means.values()), ddof=1) / np.sqrt(len(means))) if len(means) > 1 else None
     return Judged(
         configuration=seeds[0].configuration,
@@ -60,12 +67,25 @@ def judge(seeds: Sequence[Candidate]) -> Judged:
     )
 
 
-def judge_all(candidates: Sequence[Candidate]) -> dict[str, list[Judged]]:
-    """Algorithm → its configurations, in the order of their draws."""
+class Table(NamedTuple):
+    """All configurations of an algorithm, in the order of their draws."""
+
+    configurations: list[Judged]
+    moving: bool  # evaluations that are still moving had to count
+
+
+def judge_all(candidates: Sequence[Candidate]) -> dict[str, Table]:
+    """Algorithm → its table."""
     groups: dict[str, dict[int, list[Candidate]]] = {}
     for c in candidates:
         groups.setdefault(c.algorithm, {}).setdefault(c.configuration, []).append(c)
-    return {name: [judge(by_number[n]) for n in sorted(by_number)] for name, by_number in groups.items()}
+    return {name: _table([by_number[n] for n in sorted(by_number)]) for name, by_number in groups.items()}
+
+
+def _table(configurations: Sequence[Sequence[Candidate]]) -> Table:
+    strict, lenient = ([judge(seeds, counting) for seeds in configurations] for counting in (CONVERGED, NOT_DIVERGED))
+    moving = winner(strict) is None and winner(lenient) is not None
+    return Table(lenient if moving else strict, moving)
 
 
 def winner(configurations: Sequence[Judged]) -> Judged | None:
@@ -77,17 +97,17 @@ def winner(configurations: Sequence[Judged]) -> Judged | None:
 def select(candidates: Sequence[Candidate]) -> dict[str, Any]:
     """selection.json (docs/runs.md), without the paths of policies, which are not decided here."""
     judged = judge_all(candidates)
-    chosen = {name: won for name, table in judged.items() if (won := winner(table))}
+    chosen = {name: won for name, table in judged.items() if (won := winner(table.configurations))}
     selection: dict[str, Any] = {"algorithms": {name: _entry(judged[name], chosen.get(name)) for name in judged}}
     if not chosen:
         selection["overall"] = None
         selection["nothing"] = (
-            "Nothing was selected: no configuration of any algorithm has at least half of its policy seeds trained and"
-            f" evaluated to convergence ({_fates(candidates)}). More evaluation updates, smaller learning rates or more"
-            " data may help; tuning.json and curves.csv show where it went wrong."
+            "Nothing was selected: in every configuration of every algorithm over half of the policy seeds diverged"
+            f" ({_fates(candidates)}). Smaller learning rates or more data may help; tuning.json and curves.csv show"
+            " where it went wrong."
         )
         return selection
-    best = max(chosen, key=lambda name: (chosen[name].value, name))
+    best = max(chosen, key=lambda name: (not judged[name].moving, chosen[name].value, name))
     won = chosen[best]
     selection["overall"] = {
         "algorithm": best,
@@ -100,9 +120,9 @@ def select(candidates: Sequence[Candidate]) -> dict[str, Any]:
     return selection
 
 
-def _entry(table: Sequence[Judged], won: Judged | None) -> dict[str, Any]:
-    eligible = sum(c.eligible for c in table)
-    shown = [c._asdict() for c in table]
+def _entry(table: Table, won: Judged | None) -> dict[str, Any]:
+    eligible = sum(c.eligible for c in table.configurations)
+    shown = [c._asdict() for c in table.configurations]
     columns = ("configuration", "value", "converged_share", "eligible")
     entry = {
         "configuration": None,
@@ -114,15 +134,16 @@ def _entry(table: Sequence[Judged], won: Judged | None) -> dict[str, Any]:
         "best_seed": None,
         "policies": [],
         "table": [{name: row[name] for name in columns} for row in shown],
-        "reason": f"none of its {len(table)} configurations is eligible: too few policy seeds converged",
+        "reason": f"none of its {len(shown)} configurations is eligible: too many policy seeds diverged",
     }
     if won is None:
         return entry
+    caveat = ", from evaluations of which too few had converged: some were still moving" if table.moving else ""
     taken = ("configuration", "hyperparameters", "value", "value_std_error", "converged_share", "best_seed")
     return (
         entry
         | {name: won._asdict()[name] for name in taken}
-        | {"reason": f"the highest offline value ({won.value:.4g}) of {eligible} eligible configurations"}
+        | {"reason": f"the highest offline value ({won.value:.4g}) of {eligible} eligible configurations{caveat}"}
     )
 
 
