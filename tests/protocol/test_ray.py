@@ -53,7 +53,9 @@ def test_two_nodes_one_killed(tiny, tmp_path, weights):
 def test_what_goes_wrong_in_a_job_is_said_as_it_would_be_here(tiny, tmp_path):
     import ray
 
-    few = replace(tiny, data=replace(tiny.data, expert_episodes=36))  # too few are left to make a mixture of
+    few = replace(
+        tiny, data=replace(tiny.data, evaluation_transitions=20)
+    )  # one episode each: mixtures are out of reach
     try:
         with pytest.raises(IlbrlError, match="expert episodes cannot make evaluation data"):
             few.run(tmp_path / "run", executor="ray", quiet=True)
