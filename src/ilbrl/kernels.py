@@ -13,14 +13,13 @@ both hidden layers stay on the chip. Products run in bfloat16 with float32 accum
     weights   a program per block of hidden units, one pass over all rows: gradients of weights and biases; dropped by
               the compiler where only the inputs' gradient is used
 
-Inside a kernel a hidden layer is a list of blocks of 64 units, so that what a thread holds at a time stays small.
+Weights of the second layer are streamed through the chip block by block while the previous block is multiplied.
 vmap over twins and members adds axes to a kernel's grid. `interpret` runs the same kernels anywhere, slowly.
 """
 
 from __future__ import annotations
 
-from functools import partial, reduce
-from operator import add
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -117,33 +116,40 @@ def _forward(net: Net, x: jax.Array, fan_out: int, interpret: bool, keep: bool) 
 def _forward_kernel(x, w1, w2, w3, b1, b2, b3, *rest, norm: bool):
     scale1, shift1, scale2, shift2 = rest[:4] if norm else [None] * 4
     out, *kept = rest[4:] if norm else rest
-    inputs, blocks = x[...], _blocks(w2.shape[0])
-    a1, spread1 = _normalised([_dot(inputs, w1[:, u]) + b1[:, u] for u in blocks], norm)
-    h1 = [_active(a, scale1, shift1, u) for a, u in zip(a1, blocks)]
-    a2, spread2 = _normalised([_dots(h1, [w2[v, u] for v in blocks]) + b2[:, u] for u in blocks], norm)
-    h2 = [_active(a, scale2, shift2, u) for a, u in zip(a2, blocks)]
-    out[...] = _dots(h2, [w3[u, :] for u in blocks]) + b3[...]
-    if not kept:
-        return
-    for u, first, second in zip(blocks, a1 if norm else h1, a2 if norm else h2):
-        kept[0][:, u], kept[1][:, u] = first.astype(HALF), second.astype(HALF)
+    inputs = x[...]
+    mean1, spread1 = _statistics(_dot(inputs, w1[...]) + b1[...]) if norm else (None, None)
+
+    def add_units(i, total):
+        units = pl.ds(pl.multiple_of(i * UNITS, UNITS), UNITS)
+        a1 = _dot(inputs, w1[:, units]) + b1[:, units]
+        if norm:
+            a1 = (a1 - mean1) * spread1
+        if kept:
+            kept[0][:, units] = _kept(a1, norm)
+        return total + _dot(_active(a1, scale1, shift1, units), w2[units, :])
+
+    z2 = jax.lax.fori_loop(0, w2.shape[0] // UNITS, add_units, jnp.zeros((x.shape[0], w2.shape[1]), jnp.float32))
+    a2, everything = z2 + b2[...], pl.ds(0, w2.shape[1])
     if norm:
-        kept[2][...], kept[3][...] = spread1, spread2
+        mean2, spread2 = _statistics(a2)
+        a2 = (a2 - mean2) * spread2
+        if kept:
+            kept[2][...], kept[3][...] = spread1, spread2
+    if kept:
+        kept[1][...] = _kept(a2, norm)
+    out[...] = _dot(_active(a2, scale2, shift2, everything), w3[...]) + b3[...]
 
 
-def _normalised(z: list[jax.Array], norm: bool) -> tuple[list[jax.Array], jax.Array | None]:
-    """a and [R, 1] 1 / std over the hidden units; z itself without LayerNorm."""
-    if not norm:
-        return z, None
-    mean = _row_mean(z)
-    centred = [block - mean for block in z]
-    spread = jax.lax.rsqrt(_row_mean([jnp.square(block) for block in centred]) + EPSILON)
-    return [block * spread for block in centred], spread
+def _statistics(z: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """[R, 1] mean and 1 / std over the hidden units."""
+    mean = z.sum(1, keepdims=True) / z.shape[1]
+    variance = jnp.square(z - mean).sum(1, keepdims=True) / z.shape[1]
+    return mean, jax.lax.rsqrt(variance + EPSILON)
 
 
-def _row_mean(blocks: list[jax.Array]) -> jax.Array:
-    """[R, 1] mean over all units of all blocks."""
-    return reduce(add, [block.sum(1, keepdims=True) for block in blocks]) / (len(blocks) * UNITS)
+def _kept(a: jax.Array, norm: bool) -> jax.Array:
+    """What the gradients need of a: all of it under a LayerNorm, its positive part otherwise."""
+    return (a if norm else jnp.maximum(a, 0.0)).astype(HALF)
 
 
 def _shifted(a: jax.Array, scale, shift, units) -> jax.Array:
@@ -176,32 +182,58 @@ def _input_gradients(net: Net, kept: list[jax.Array], d_out: jax.Array, interpre
 def _input_kernel(d_out, a1, a2, *rest, norm: bool):
     if norm:
         spread1, spread2, w1, w2, w3, _, _, _, scale1, shift1, scale2, shift2 = rest[:12]
-        dx, dz1, dz2, *d_norms = rest[12:]
-        first, second = (scale1, shift1, spread1, *d_norms[:2]), (scale2, shift2, spread2, *d_norms[2:])
+        dx, dz1, dz2, d_scale1, d_shift1, d_scale2, d_shift2 = rest[12:]
     else:
         (w1, w2, w3, _, _, _), (dx, dz1, dz2) = rest[:6], rest[6:]
-        first = second = None
-    blocks, last = _blocks(w2.shape[0]), d_out[...]
-    to_z2 = _through_layer([_dot(last, w3[u, :].T) for u in blocks], a2, second)
-    to_z1 = _through_layer([_dots(to_z2, [w2[u, v].T for v in blocks]) for u in blocks], a1, first)
-    for u, one, two in zip(blocks, to_z1, to_z2):
-        dz1[:, u], dz2[:, u] = one, two
-    dx[...] = _dots(to_z1, [w1[:, u].T for u in blocks])
+        scale1 = shift1 = scale2 = shift2 = spread1 = spread2 = None
+    everything = pl.ds(0, w2.shape[0])
+    last = d_out[...]
+
+    def second_layer(units):
+        """Gradient at what ReLU sees, and a₂, of some units."""
+        a = a2[:, units].astype(jnp.float32)
+        return _masked(_shifted(a, scale2, shift2, units), _dot(last, w3[units, :].T)), a
+
+    centre2 = None
+    if norm:
+        gradient, a = second_layer(everything)
+        d_scale2[0], d_shift2[0] = (gradient * a).sum(0)[None], gradient.sum(0)[None]
+        centre2 = _centre(gradient * scale2[...], a)
+
+    def add_units(i, total):
+        units = pl.ds(pl.multiple_of(i * UNITS, UNITS), UNITS)
+        gradient, a = second_layer(units)
+        if norm:
+            gradient = _through_norm(gradient * scale2[:, units], a, spread2[...], centre2)
+        gradient = gradient.astype(HALF)
+        dz2[:, units] = gradient
+        return total + _dot(gradient, w2[:, units].T)
+
+    dh1 = jax.lax.fori_loop(0, w2.shape[1] // UNITS, add_units, jnp.zeros(a1.shape, jnp.float32))
+    a = a1[...].astype(jnp.float32)
+    gradient = _masked(_shifted(a, scale1, shift1, everything), dh1)
+    if norm:
+        d_scale1[0], d_shift1[0] = (gradient * a).sum(0)[None], gradient.sum(0)[None]
+        gradient = gradient * scale1[...]
+        gradient = _through_norm(gradient, a, spread1[...], _centre(gradient, a))
+    gradient = gradient.astype(HALF)
+    dz1[...] = gradient
+    dx[...] = _dot(gradient, w1[...].T)
 
 
-def _through_layer(dh: list[jax.Array], kept, norm) -> list[jax.Array]:
-    """dh → dz, through ReLU and LayerNorm: dz = (da − mean da − a · mean(da · a)) / std; sums for scale and shift."""
-    blocks = _blocks(kept.shape[1])
-    a = [kept[:, u].astype(jnp.float32) for u in blocks]
-    if norm is None:
-        return [jnp.where(one > 0, gradient, 0.0).astype(HALF) for one, gradient in zip(a, dh)]
-    scale, shift, spread, d_scale, d_shift = norm
-    seen = [jnp.where(_shifted(one, scale, shift, u) > 0, gradient, 0.0) for one, gradient, u in zip(a, dh, blocks)]
-    for one, gradient, u in zip(a, seen, blocks):
-        d_scale[0, :, u], d_shift[0, :, u] = (gradient * one).sum(0)[None], gradient.sum(0)[None]
-    da = [gradient * scale[:, u] for gradient, u in zip(seen, blocks)]
-    mean, along = _row_mean(da), _row_mean([gradient * one for gradient, one in zip(da, a)])
-    return [(spread[...] * (gradient - mean - one * along)).astype(HALF) for gradient, one in zip(da, a)]
+def _masked(seen: jax.Array, gradient: jax.Array) -> jax.Array:
+    """The gradient through ReLU: zero where the unit was off."""
+    return jnp.where(seen > 0, gradient, 0.0)
+
+
+def _centre(da: jax.Array, a: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """[R, 1] means of da and of da · a over the hidden units."""
+    return da.sum(1, keepdims=True) / a.shape[1], (da * a).sum(1, keepdims=True) / a.shape[1]
+
+
+def _through_norm(da: jax.Array, a: jax.Array, spread: jax.Array, centre) -> jax.Array:
+    """dz = (da − mean da − a · mean(da · a)) / std."""
+    return spread * (da - centre[0] - a * centre[1])
 
 
 def _weight_gradients(net: Net, x, kept, dz1, dz2, d_out, interpret: bool):
@@ -230,29 +262,29 @@ def _weight_gradients(net: Net, x, kept, dz1, dz2, d_out, interpret: bool):
 
 def _weight_kernel(x, d_out, a1, a2, dz1, dz2, *rest, norm: bool):
     scale1, shift1, scale2, shift2 = rest[:4] if norm else [None] * 4
-    dw1, db1, dw2, db2, dw3 = rest[4:] if norm else rest
-    blocks, mine = _blocks(a1.shape[1]), pl.ds(0, UNITS)
+    outputs = rest[4:] if norm else rest
+    mine, everything = pl.ds(0, UNITS), pl.ds(0, a1.shape[1])
 
     def add_rows(i, sums):
         to_w1, to_b1, to_w2, to_b2, to_w3 = sums
         rows = pl.ds(pl.multiple_of(i * ROWS, ROWS), ROWS)
         first, second = dz1[rows, :], dz2[rows, :]
-        h1 = [_active(a1[rows, u], scale1, shift1, u) for u in blocks]
+        h1 = _active(a1[rows, :], scale1, shift1, everything)
         h2 = _active(a2[rows, :], scale2, shift2, mine)
         return (
             to_w1 + _dot(first.T, x[rows, :]),
             to_b1 + first.astype(jnp.float32).sum(0),
-            [total + _dot(h.T, second) for total, h in zip(to_w2, h1)],
+            to_w2 + _dot(h1.T, second),
             to_b2 + second.astype(jnp.float32).sum(0),
             to_w3 + _dot(h2.T, d_out[rows, :]),
         )
 
-    none, units = partial(jnp.zeros, dtype=jnp.float32), (UNITS,)
-    zeros = (none(dw1.shape), none(units), [none(2 * units) for _ in blocks], none(units), none(dw3.shape))
+    dw1, db1, dw2, db2, dw3 = outputs
+    shapes = (dw1.shape, db1.shape[1:], dw2.shape, db2.shape[1:], dw3.shape)
+    zeros = tuple(jnp.zeros(shape, jnp.float32) for shape in shapes)
     to_w1, to_b1, to_w2, to_b2, to_w3 = jax.lax.fori_loop(0, d_out.shape[0] // ROWS, add_rows, zeros)
-    dw1[...], db1[...], db2[...], dw3[...] = to_w1, to_b1[None], to_b2[None], to_w3
-    for u, total in zip(blocks, to_w2):
-        dw2[u, :] = total.astype(dw2.dtype)
+    dw1[...], db1[...] = to_w1, to_b1[None]
+    dw2[...], db2[...], dw3[...] = to_w2.astype(dw2.dtype), to_b2[None], to_w3
 
 
 # --- the parts they share -----------------------------------------------------------------------------------------
@@ -293,15 +325,6 @@ def _layer(shape: tuple[int, ...]) -> pl.BlockSpec:
 
 def _dot(left: jax.Array, right: jax.Array) -> jax.Array:
     return jnp.dot(left.astype(HALF), right.astype(HALF), preferred_element_type=jnp.float32)
-
-
-def _dots(lefts: list[jax.Array], rights: list[jax.Array]) -> jax.Array:
-    """The product of two matrices cut into blocks along what is summed over."""
-    return reduce(add, map(_dot, lefts, rights))
-
-
-def _blocks(hidden: int) -> list:
-    return [pl.ds(start, UNITS) for start in range(0, hidden, UNITS)]
 
 
 def _pad(x: jax.Array, columns: int) -> jax.Array:
