@@ -121,6 +121,14 @@ def test_the_verdict_answers_its_four_questions(make_run):
     assert any("1 warning" in change for change in said.what_would_change)
 
 
+def test_a_rival_with_a_higher_value_that_had_not_converged_is_named(make_run):
+    folder = make_run()
+    value = read_run(folder).selection.overall.value
+    edit(folder / "selection.json", lambda selection: selection["algorithms"]["bc"].update(value=value + 7))
+    changes = verdict(read_run(folder)).what_would_change
+    assert changes[0] == "BC is 7.00 ahead in offline value, from evaluations that had not converged."
+
+
 def test_the_share_of_the_way_to_the_expert_is_right(make_run):
     folder = make_run(algorithms=("bc",), configurations=1, seeds=1)
     edit(folder / "final.json", lambda final: final["scores"][0].update(score=84.7))  # half of 59.2 … 110.2

@@ -107,6 +107,9 @@ def _rivals(run: Run) -> list[str]:
         return []
     best = values.pop(overall.algorithm)
     second = max(values, key=lambda name: values[name])
+    if values[second] > best:
+        ahead = number(values[second] - best)
+        return [f"{display(second)} is {ahead} ahead in offline value, from evaluations that had not converged."]
     errors = [run.selection.algorithms[name].value_std_error for name in (overall.algorithm, second)]
     said = f"{display(second)} came second, {number(best - values[second])} behind in offline value"
     known = [error for error in errors if error is not None]
