@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -24,7 +25,12 @@ def versions() -> dict[str, str]:
 
 @cache
 def commit() -> str | None:
-    """The commit of the checkout this package runs from, marked `+` when files differ from it; None elsewhere."""
+    """The commit of the checkout this package runs from, marked `+` when files differ from it; None elsewhere.
+
+    A copy without its history (a container image, a cluster node) can be told in the environment: ILBRL_COMMIT.
+    """
+    if told := os.environ.get("ILBRL_COMMIT"):
+        return told
     here = Path(__file__).parent
     try:
         git = ["git", "-C", str(here)]
