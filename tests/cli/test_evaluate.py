@@ -1,11 +1,14 @@
 """`ilbrl evaluate`: from logs to values and a verdict, and a defined answer to whatever a user may lack."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from ilbrl import ope
 from ilbrl.cli import main
+from ilbrl.cli.evaluate import _as_text
 from ilbrl.data import Dataset, save
 from ilbrl.policy import Policy
 
@@ -35,6 +38,12 @@ def folder(tmp_path_factory):
         layers = ((np.array([[-gain]]), np.zeros(1)),)
         Policy(layers, -np.ones(1), np.ones(1)).save(path / f"{name}.safetensors")
     save(log(0.5, 2, rewards=False), path / "bare.npz")
+    own = log(-0.15, 3)
+    assert own.rewards is not None
+    holed = np.where(np.arange(len(own)) == 7, np.nan, own.rewards)
+    save(replace(own, rewards=holed), path / "holed.npz")
+    wide = np.repeat(own.observations, 2, axis=1)
+    save(replace(own, observations=wide, next_observations=wide), path / "wide.npz")
     return path
 
 
@@ -76,11 +85,43 @@ def test_tuning_writes_the_setting_that_a_later_call_uses(folder, tmp_path, caps
     assert {"calibration.png", "known-values.png"} <= {path.name for path in tmp_path.iterdir()}
 
     policy = str(folder / "expert.safetensors")
-    assert evaluate(folder, "--policy", policy, "--config", str(tmp_path / "tuning.json"), "--json") == 0
+    logs = ["--expert", str(folder / "expert.npz"), "--data", str(folder / "other.npz"), "--quiet", "--seeds", "1"]
+    words = ["evaluate", *logs, "--policy", policy, "--config", str(tmp_path / "tuning.json")]
+    assert main([*words, "--json"]) == code
     result = json.loads(capsys.readouterr().out)["evaluation"]
     assert result["updates"] == record["updates"]
     chosen = record["configurations"][record["chosen"]]
-    assert result["setting"]["expert_fraction"] == chosen["expert_fraction"]
+    assert chosen["hidden"] == [8, 8]
+    assert result["setting"] == {name: chosen[name] for name in result["setting"]}
+    assert result["trust"]["verdict"] == record["trust"]["verdict"]
+
+
+@pytest.mark.parametrize(("verdict", "said", "code"), [("distrust", "do not trust it:", 1), ("care", "with care:", 0)])
+def test_a_tuned_setting_brings_its_verdict(folder, tmp_path, capsys, verdict, said, code):
+    setting = ope.Setting(0.5, ope.Config(hidden=(4,)))
+    trust = {"verdict": verdict, "reasons": ["because of this"], "distance_limit": None}
+    record = {"configurations": [setting.as_dict()], "chosen": 0, "updates": 5, "trust": trust}
+    (tmp_path / "tuning.json").write_text(json.dumps(record))
+    policy = str(folder / "expert.safetensors")
+    assert evaluate(folder, "--policy", policy, "--config", str(tmp_path / "tuning.json")) == code
+    shown = capsys.readouterr().out
+    assert said in shown
+    assert "because of this" in shown
+    assert "untuned" not in shown
+
+    del record["configurations"][0]["lr"]
+    (tmp_path / "tuning.json").write_text(json.dumps(record))
+    assert evaluate(folder, "--policy", policy, "--config", str(tmp_path / "tuning.json")) == 2
+    shown = capsys.readouterr().err
+    assert "tuning.json: not a tuning.json" in shown
+    assert "lacks 'lr'" in shown
+
+
+def test_an_estimate_of_nothing_is_a_number():
+    row = {"verdict": "moving", "truth": 1.0, "estimate": 0.0}
+    chosen = {**ope.Setting(0.5).as_dict(), "policies": {"expert": row}}
+    tuning = {"configurations": [chosen], "chosen": 0, "trust": {"verdict": "care", "reasons": []}}
+    assert _as_text({"tuning": tuning}).splitlines()[2].split() == ["expert", "0", "1", "moving"]
 
 
 def test_one_known_policy_is_used_with_care_at_best(folder, capsys):
@@ -95,7 +136,12 @@ def test_one_known_policy_is_used_with_care_at_best(folder, capsys):
 @pytest.mark.parametrize(
     ("words", "data", "said"),
     [
-        (["--policy", "{}/expert.safetensors"], "bare.npz", "needs the true rewards"),
+        (["--policy", "{}/expert.safetensors"], "bare.npz", "no rewards: off-policy evaluation needs them"),
+        (["--policy", "{}/expert.safetensors"], "holed.npz", "rewards: NaN in 1 row (first: row 7)"),
+        (["--tune", "--known", "m={0}/other.safetensors@{0}/holed.npz"], "other.npz", "holed.npz: rewards: NaN in 1"),
+        (["--tune", "--known", "m={0}/other.safetensors@{0}/wide.npz"], "other.npz", "wide.npz: the expert data does"),
+        (["--policy", "{}/expert.safetensors", "--updates", "0"], "other.npz", "--updates 0: an estimate needs"),
+        (["--policy", "{}/expert.safetensors", "--hidden", "8", "0"], "other.npz", "--hidden 8 0: a layer needs"),
         ([], "other.npz", "nothing to evaluate"),
         (["--tune"], "other.npz", "--tune needs policies of known value"),
         (["--tune", "--known", "expert"], "other.npz", "'expert' is not NAME=POLICY"),

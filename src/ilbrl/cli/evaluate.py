@@ -6,7 +6,7 @@ import json
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import tyro
 
@@ -60,10 +60,11 @@ class Arguments:
     """Of the split into episodes to learn from and episodes held out."""
     out: Path | None = None
     """Folder for evaluation.json, tuning.json and the figures values.png and calibration.png."""
-    hidden: tuple[int, ...] = (256, 256)
-    """Sizes of the critics' hidden layers."""
-    dtype: Literal["float32", "bfloat16"] = "float32"
-    """Of the critics' matrix products; bfloat16 uses fused kernels on a GPU."""
+    hidden: tuple[int, ...] | None = None
+    """Sizes of the critics' hidden layers; by default those under --config, else 256 256."""
+    dtype: Literal["float32", "bfloat16"] | None = None
+    """Of the critics' matrix products; by default that under --config, else float32; bfloat16 uses fused kernels on a
+    GPU."""
     quiet: bool = False
     """No progress bar."""
     json: bool = False
@@ -71,29 +72,29 @@ class Arguments:
 
 
 def main(words: list[str]) -> int:
-    """Run `ilbrl evaluate …`; the exit code is 1 if all estimates diverged or tuning says not to trust them."""
+    """Run `ilbrl evaluate …`; the exit code is 1 if all estimates diverged or their tuning says not to trust them."""
     args = tyro.cli(Arguments, args=words, prog="ilbrl evaluate", config=(tyro.conf.FlagCreatePairsOff,))
     _check(args)
     policies = {name: find_policy(name) for name in args.policy}
     expert = load_named(args.expert, count_in="episodes", quiet=args.quiet)
     logs = load_named(args.data, quiet=args.quiet)
-    require_healthy(logs, expert)
+    require_healthy(logs, expert, purpose="evaluation")
     composition = ope.held_out(expert, logs, args.seed)
     result: dict[str, Any] = {}
-    setting, updates, distance_limit = DEFAULT, args.updates or UPDATES, math.inf
+    evaluator = Evaluator(DEFAULT, UPDATES)
     if args.tune:
-        tuning = _tune(args, composition, updates)
+        tuning = _tune(args, composition, args.updates or UPDATES)
         result["tuning"] = tuning.to_json()
-        setting, updates, distance_limit = tuning.chosen, tuning.updates, tuning.trust.distance_limit
+        evaluator = _chosen(result["tuning"])
         if args.out is not None:
             _write(args.out / "tuning.json", result["tuning"])
             _draw_tuning(tuning, args.out)
     elif args.config is not None:
-        setting, needed, distance_limit = _read_config(args.config)
-        updates = args.updates or needed
+        evaluator = _read_config(args.config)
     if policies:
-        evaluation = _evaluate(args, composition, policies, setting, updates)
-        result["evaluation"] = _as_json(evaluation, composition, policies, distance_limit)
+        updates = evaluator.updates if args.tune else args.updates or evaluator.updates
+        evaluation = _evaluate(args, composition, policies, evaluator.setting, updates)
+        result["evaluation"] = _as_json(evaluation, composition, policies, evaluator)
         if args.out is not None:
             _write(args.out / "evaluation.json", result["evaluation"])
             plot_curves(curves_of(evaluation), args.out / "values.png")
@@ -102,6 +103,19 @@ def main(words: list[str]) -> int:
 
 
 DEFAULT = ope.Setting(0.5, ope.Config(lr=3e-4, target_update_every=2.0), informed_start=True)
+
+
+class Evaluator(NamedTuple):
+    """A setting, and what its tuning says about it."""
+
+    setting: ope.Setting
+    updates: int  # that the known policies needed
+    trust: dict[str, Any] | None = None  # as in tuning.json; None: untuned
+
+    @property
+    def distance_limit(self) -> float:
+        limit = None if self.trust is None else self.trust["distance_limit"]
+        return math.inf if limit is None else float(limit)
 
 
 def find_policy(name: str) -> Policy:
@@ -123,10 +137,15 @@ def _check(args: Arguments) -> None:
         raise IlbrlError("--tune chooses a setting and --config brings one: give either")
     if args.grid not in ope.GRIDS:
         raise IlbrlError(f"no grid {args.grid!r}: there are {', '.join(ope.GRIDS)}")
+    if args.updates is not None and args.updates < 1:
+        raise IlbrlError(f"--updates {args.updates}: an estimate needs at least one update")
+    if args.hidden is not None and min(args.hidden, default=1) < 1:
+        raise IlbrlError(f"--hidden {' '.join(map(str, args.hidden))}: a layer needs at least one unit")
 
 
 def _sized(setting: ope.Setting, args: Arguments) -> ope.Setting:
-    return replace(setting, config=replace(setting.config, hidden=args.hidden, dtype=args.dtype))
+    asked = {name: getattr(args, name) for name in ("hidden", "dtype") if getattr(args, name) is not None}
+    return replace(setting, config=replace(setting.config, **asked))
 
 
 def _tune(args: Arguments, composition: Composition, updates: int) -> ope.Tuning:
@@ -154,6 +173,8 @@ def _known(text: str, composition: Composition) -> list[ope.Known]:
             from_data += [] if logs else [name]
         known = ope.known_of_composition(composition, **sides)[0]
         own: Dataset = load_named(logs) if logs else known.episodes
+        if logs:
+            require_healthy(own, composition.training_expert, purpose="evaluation")
         found.append(replace(known, name=name, episodes=own))
     if len(from_data) > 1:
         raise IlbrlError(
@@ -163,15 +184,20 @@ def _known(text: str, composition: Composition) -> list[ope.Known]:
     return found
 
 
-def _read_config(path: Path) -> tuple[ope.Setting, int, float]:
-    """The setting that tuning chose, the updates that the known policies needed, and how far from the data they are."""
+def _chosen(tuning: dict[str, Any]) -> Evaluator:
+    """The evaluator that a tuning.json describes."""
+    setting = ope.Setting.from_dict(tuning["configurations"][tuning["chosen"]])
+    trust = {name: tuning["trust"][name] for name in ("verdict", "reasons", "distance_limit")}
+    return Evaluator(setting, int(tuning["updates"]), trust)
+
+
+def _read_config(path: Path) -> Evaluator:
+    """The setting that an earlier tuning chose, and what it says about it."""
     try:
-        record = json.loads(path.read_text())
-        setting = ope.Setting.from_dict(record["configurations"][record["chosen"]])
-        return setting, int(record["updates"]), float(record["trust"]["distance_limit"])
+        return _chosen(json.loads(path.read_text()))
     except FileNotFoundError:
         raise IlbrlError(f"{path}: no such file; `ilbrl evaluate --tune … --out FOLDER` writes one") from None
-    except (json.JSONDecodeError, KeyError, IndexError, TypeError) as error:
+    except (IlbrlError, ValueError, KeyError, IndexError, TypeError) as error:
         raise IlbrlError(f"{path}: not a tuning.json of ilbrl ({error})") from None
 
 
@@ -199,7 +225,7 @@ def _draw_tuning(tuning: ope.Tuning, folder: Path) -> None:
 
 
 def _as_json(
-    evaluation: ope.Evaluation, composition: Composition, policies: dict[str, Policy], distance_limit: float
+    evaluation: ope.Evaluation, composition: Composition, policies: dict[str, Policy], evaluator: Evaluator
 ) -> dict[str, Any]:
     setting = evaluation.settings[0]
     data = ope.EvaluationData.of_composition(composition, [setting.expert_fraction])
@@ -222,7 +248,8 @@ def _as_json(
         "updates": evaluation.updates,
         "initial_states": len(data.initial_observations),
         "seconds": evaluation.seconds,
-        "distance_warning": ope.distance_warning(distances, distance_limit),
+        "distance_warning": ope.distance_warning(distances, evaluator.distance_limit),
+        "trust": evaluator.trust,
         "notes": list(data.notes),
     }
 
@@ -231,35 +258,46 @@ def _as_text(result: dict[str, Any]) -> str:
     lines = []
     if "tuning" in result:
         tuning = result["tuning"]
-        chosen, trust = tuning["configurations"][tuning["chosen"]], tuning["trust"]
+        chosen = tuning["configurations"][tuning["chosen"]]
         lines += [
             f"chose setting {tuning['chosen']} of {len(tuning['configurations'])}: expert fraction"
             f" {chosen['expert_fraction']:g}, lr {chosen['lr']:g}, targets every {chosen['target_update_every']:g}",
             f"  {'known policy':<24}{'estimate':>12}{'truth':>12}   verdict",
             *(
-                f"  {name:<24}{entry['estimate'] or float('nan'):>12.4g}{entry['truth']:>12.4g}   {entry['verdict']}"
+                f"  {name:<24}{_number(entry['estimate']):>12}{_number(entry['truth']):>12}   {entry['verdict']}"
                 for name, entry in chosen["policies"].items()
             ),
-            {"trust": "trust it", "care": "use with care", "distrust": "do not trust it"}[trust["verdict"]] + ":",
-            *(f"  {reason}" for reason in trust["reasons"]),
+            *_trust_lines(tuning["trust"]),
         ]
     if "evaluation" in result:
         found = result["evaluation"]
         lines.append(f"{'policy':<40}{'value':>10}{'95 % interval':>22}{'distance':>10}   verdict")
         for name, entry in found["policies"].items():
-            value = f"{entry['value']:.4g}" if entry["value"] is not None else "–"
             interval = "{:.4g} … {:.4g}".format(*entry["interval"]) if entry["interval"] else "–"
-            lines.append(f"{name:<40}{value:>10}{interval:>22}{entry['distance']:>10.2f}   {entry['verdict']}")
+            lines.append(
+                f"{name:<40}{_number(entry['value']):>10}{interval:>22}{entry['distance']:>10.2f}   {entry['verdict']}"
+            )
         lines += [f"note: {note}" for note in found["notes"]]
         if found["distance_warning"]:
             lines.append(f"warning: {found['distance_warning']}")
-        if "tuning" not in result:
+        if found["trust"] is None:
             lines.append("untuned settings: how far to trust these numbers is unknown until --tune --known … says so")
+        elif "tuning" not in result:
+            lines += _trust_lines(found["trust"])
     return "\n".join(lines)
 
 
+def _trust_lines(trust: dict[str, Any]) -> list[str]:
+    verdict = {"trust": "trust it", "care": "use with care", "distrust": "do not trust it"}[trust["verdict"]]
+    return [f"{verdict}:", *(f"  {reason}" for reason in trust["reasons"])]
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4g}"
+
+
 def _is_bad_news(result: dict[str, Any]) -> bool:
-    if "tuning" in result and result["tuning"]["trust"]["verdict"] == "distrust":
+    if any((part["trust"] or {}).get("verdict") == "distrust" for part in result.values()):
         return True
     policies = result.get("evaluation", {}).get("policies", {})
     return bool(policies) and all(entry["verdict"] == "diverged" for entry in policies.values())
