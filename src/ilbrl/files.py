@@ -17,6 +17,8 @@ def written_whole(path: str | Path) -> Iterator[Path]:
     A crash, a full disk or kill −9 leaves the old file (or none), never half of the new one.
     """
     path = Path(path)
+    if path.is_dir():
+        raise IlbrlError(f"{path}: is a folder; name a file")
     partial = path.with_name(f".{path.stem}.{os.getpid()}.partial{path.suffix}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

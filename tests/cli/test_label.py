@@ -54,3 +54,21 @@ def test_a_discriminator_labels_the_same_rows(files, capsys):
     assert main([*words, *small]) == 0
     assert "judged to be the expert's" in capsys.readouterr().out
     assert main([*words, "--explain", "3"]) == 2
+
+
+@pytest.mark.parametrize("reward", ["support", "discriminator"])
+def test_labels_go_into_the_very_file_that_was_named(files, reward):
+    words = ["label", "--reward", reward, "--expert", f"{files}/expert.npz", "--data", f"{files}/data.npz"]
+    small = ["--discriminator.passes", "1", "--discriminator.hidden", "4"]
+    assert main([*words, *small, "--out", f"{files}/out/labels.txt"]) == 0
+    assert [path.name for path in (files / "out").iterdir()] == ["labels.txt"]
+    assert "expert_rows" in np.load(files / "out" / "labels.txt", allow_pickle=False)
+
+
+def test_outputs_that_cannot_be_are_refused(files, capsys):
+    words = ["label", "--expert", f"{files}/expert.npz", "--data", f"{files}/data.npz"]
+    assert main([*words, "--plot", f"{files}/x.foo", "--out", f"{files}/labels.npz"]) == 2
+    assert "x.foo: is no figure; name a file that ends in .png, .svg, .pdf" in capsys.readouterr().err
+    assert not (files / "labels.npz").exists()  # said before the work, not after it
+    assert main([*words, "--out", "."]) == 2
+    assert ".: is a folder; name a file" in capsys.readouterr().err

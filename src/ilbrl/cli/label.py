@@ -17,9 +17,12 @@ from ilbrl.data.doctor import require_healthy
 from ilbrl.data.summary import sparkline
 from ilbrl.errors import IlbrlError
 from ilbrl.feed import Spec
+from ilbrl.files import written_whole
 from ilbrl.rewards import Labels, discriminator, indicator
 from ilbrl.rewards.explanation import Explanation, explain
 from ilbrl.rewards.soft_support import label, standard_features
+
+FIGURES = (".png", ".svg", ".pdf")
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,8 @@ class Arguments:
 
 def main(words: list[str]) -> int:
     args = tyro.cli(Arguments, args=words, prog="ilbrl label")
+    if args.plot is not None and args.plot.suffix.lower() not in FIGURES:
+        raise IlbrlError(f"--plot {args.plot}: is no figure; name a file that ends in {', '.join(FIGURES)}")
     expert, data = load_named(args.expert, count_in="episodes"), load_named(args.data)
     require_healthy(data, expert)
     if args.reward == "discriminator":
@@ -138,6 +143,6 @@ def _plot(labels: Labels, path: Path) -> None:
     axes.axvline(1.0, color="#D55E00", linewidth=3, label=f"expert ({labels.expert_rows:,} rows, all 1)")
     axes.set(xlabel="intrinsic reward", ylabel="rows", title="How close the logs are to the expert's support")
     axes.legend(frameon=False)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
+    with written_whole(path) as partial:
+        figure.savefig(partial, dpi=150)
     pyplot.close(figure)

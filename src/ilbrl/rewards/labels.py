@@ -23,9 +23,9 @@ class Labels:
 
     def save(self, path: str | Path) -> None:
         """Write arrays `reward`, `distance`, `nearest` and scalars `d_max`, `expert_rows` to an npz file."""
-        with written_whole(path) as partial:
+        with written_whole(path) as partial, partial.open("wb") as file:  # a path would get .npz appended
             np.savez(
-                partial,
+                file,
                 reward=self.reward,
                 distance=self.distance,
                 nearest=self.nearest,
@@ -54,9 +54,9 @@ class Logits:
 
     def save(self, path: str | Path) -> None:
         """Write arrays `logit`, `set_of` and the scalar `expert_rows` to an npz file."""
-        with written_whole(path) as partial:
+        with written_whole(path) as partial, partial.open("wb") as file:  # a path would get .npz appended
             np.savez(
-                partial,
+                file,
                 logit=self.logit,
                 set_of=np.asarray(self.set_of, np.int64),
                 expert_rows=np.int64(self.expert_rows),
