@@ -1,5 +1,7 @@
+import signal
 import subprocess
 import sys
+import textwrap
 
 from ilbrl import __version__
 from ilbrl.cli import COMMANDS, main
@@ -31,3 +33,23 @@ def test_a_reader_that_stops_early_is_no_error():
     script = "from ilbrl.cli import main; raise SystemExit(main(['bounds', '--help']))"
     done = subprocess.run(f'{sys.executable} -c "{script}" | head -n 1', shell=True, capture_output=True, text=True)
     assert "Traceback" not in done.stderr
+
+
+def test_an_interrupt_while_a_command_is_imported_is_silent():
+    script = textwrap.dedent("""
+        import os, signal
+        from ilbrl import cli
+        cli.importlib.import_module = lambda name: os.kill(os.getpid(), signal.SIGINT)
+        cli.main(["bounds"])
+    """)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
+
+
+def test_an_interrupt_afterwards_is_one_line(monkeypatch, capsys):
+    def interrupted(words):
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr("ilbrl.cli.bounds.main", interrupted)
+    assert main(["bounds"]) == 130
+    assert capsys.readouterr().err == "\nilbrl: interrupted\n"

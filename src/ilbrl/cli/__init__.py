@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
+import threading
 from collections.abc import Sequence
+from types import ModuleType
 
 from ilbrl.errors import IlbrlError
 
@@ -39,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if words[0] not in COMMANDS:
         print(f"ilbrl: no command {words[0]!r}\n\n{_overview()}", file=sys.stderr)
         return 2
-    command = importlib.import_module(f"ilbrl.cli.{words[0]}")
+    command = _import(words[0])
     try:
         return command.main(words[1:])
     except IlbrlError as error:
@@ -54,6 +57,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("\nilbrl: interrupted", file=sys.stderr)
         return 130
+
+
+def _import(command: str) -> ModuleType:
+    """The module of a command; Ctrl-C ends its import at once, for an exception there shows the libraries' insides."""
+    module, handler = f"ilbrl.cli.{command}", signal.getsignal(signal.SIGINT)
+    on_main_thread = threading.current_thread() is threading.main_thread()
+    if not on_main_thread or handler is not signal.default_int_handler:  # a caller's own way with Ctrl-C stays
+        return importlib.import_module(module)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        return importlib.import_module(module)
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 def _overview() -> str:
