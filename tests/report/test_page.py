@@ -148,8 +148,18 @@ def test_empty_objects_are_no_error(make_run, tmp_path):
 
 def test_logs_without_an_environment_have_a_page(make_run, tmp_path):
     text = outline(write_page([make_run(played=False, scored=False)], tmp_path / "report.html"))
-    assert "No policy was played in an environment" in text
+    assert "No selected policy was played in an environment" in text
     assert "not comparable with D4RL" not in text  # nothing is scored here
+
+
+def test_a_played_run_without_its_results_has_a_page_that_says_so(make_run, tmp_path):
+    runs = [make_run(name, study=name, algorithms=("bc",), configurations=1) for name in "ab"]
+    for run in runs:
+        (run / "results.csv").unlink()
+    text = outline(write_page(runs, tmp_path / "report.html"))
+    assert "was played in an environment" not in text
+    assert "not played" not in text
+    assert "An environment was played, but results.csv, which shows by whom, is missing or damaged" in text
 
 
 def test_lines_are_thinned_to_a_budget(make_run, tmp_path, monkeypatch):

@@ -11,7 +11,7 @@ from ilbrl.report.results import read_run, read_runs
 from ilbrl.report.scoreboard import aggregates, differences_to_best, scoreboard
 from ilbrl.report.selection import selection_regret
 from ilbrl.report.statistics import iqm, mean
-from ilbrl.report.summary import comparison_sentence, summarise
+from ilbrl.report.summary import comparison_sentence, summarise, why_no_scores
 from ilbrl.report.verdict import verdict
 
 
@@ -138,6 +138,26 @@ def test_the_share_of_the_way_to_the_expert_is_right(make_run):
 def test_a_policy_below_the_logs_is_bad_news(make_run):
     said = verdict(read_run(make_run(algorithms=("bc",), trust="trust")))  # 45 against 59.2
     assert (said.grade, said.headline) == ("bad", "BC is no better than the logs")
+
+
+def test_returns_are_compared_with_the_measured_return_of_the_logging_policy(make_run):
+    folder = make_run(algorithms=("bc",), configurations=1, seeds=1, scored=False, trust="trust")
+    edit(folder / "final.json", lambda final: final["scores"][0].update(return_mean=1860.0))  # logged 1815.1, true 1904
+    said = verdict(read_run(folder))
+    assert (said.grade, said.headline) == ("bad", "BC is no better than the logs")
+    assert "44.0 below the policy that made the logs (1,904.0)" in said.how_good
+    edit(folder / "final.json", lambda final: final.update(references={}))
+    said = verdict(read_run(folder))
+    assert (said.grade, said.headline) == ("good", "Deploy BC")
+    assert "44.9 above the policy that made the logs (1,815.1)" in said.how_good
+
+
+def test_a_run_that_was_played_does_not_deny_it_without_its_results(make_run):
+    folder = make_run()
+    (folder / "results.csv").unlink()
+    found = summarise([folder])
+    assert "An environment was played, but results.csv" in found.verdicts[0].how_good
+    assert why_no_scores(found).startswith("An environment was played, but results.csv")
 
 
 def test_distrust_and_no_selection_are_bad_news(make_run):

@@ -13,7 +13,7 @@ import numpy as np
 
 from ilbrl.report.results import Candidate
 from ilbrl.report.selection import selection_regret
-from ilbrl.report.summary import Summary, comparison_sentence
+from ilbrl.report.summary import Summary, comparison_sentence, why_no_scores
 from ilbrl.report.tables import Cell, score_table, small_print
 
 
@@ -57,7 +57,7 @@ def latex(summary: Summary) -> str:
     """The score table as a float for a paper; it needs \\usepackage{booktabs}."""
     table = score_table(summary)
     if table is None:
-        return "% No selected policy was played in an environment: there are no true scores for a table.\n"
+        return f"% {why_no_scores(summary)}\n"
     rows = [
         " & ".join(rf"\textbf{{{tex(c.text)}}}" if c.bold else tex(c.text) for c in row) + r" \\" for row in table.rows
     ]

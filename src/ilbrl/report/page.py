@@ -16,7 +16,7 @@ from ilbrl.report.palette import display
 from ilbrl.report.pictures.picture import Picture, Series
 from ilbrl.report.results import Run
 from ilbrl.report.selection import reference_score, scored, selection_regret
-from ilbrl.report.summary import Summary, comparison_sentence, summarise
+from ilbrl.report.summary import Summary, comparison_sentence, summarise, why_no_scores
 from ilbrl.report.tables import score_table, small_print
 from ilbrl.report.verdict import Verdict
 from ilbrl.report.wording import number, plus_minus, sentence
@@ -54,6 +54,7 @@ def render(summary: Summary, rng: np.random.Generator | None = None) -> str:
     page = engine.get_template("page.html").render(
         comparison=comparison_sentence(summary),
         table=score_table(summary),
+        why_no_scores=why_no_scores(summary),
         small_print=small_print(summary),
         runs=[_run(i, run, summary, own) for i, (run, own) in enumerate(zip(summary.runs, of_runs))],
         scores=of_scores,

@@ -75,6 +75,7 @@ class Labels:
 class Reference:
     logged_return: float | None = None
     logged_score: float | None = None
+    true_return: float | None = None
     true_score: float | None = None
 
 

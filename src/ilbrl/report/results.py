@@ -87,6 +87,11 @@ class Run:
         return tuple(dict.fromkeys(candidate.algorithm for candidate in self.candidates))
 
     @property
+    def played(self) -> bool:
+        """Whether selected policies have been in an environment, even where no candidate is left to show it."""
+        return self.final is not None and bool(self.final.scores)
+
+    @property
     def references(self) -> dict[str, Reference]:
         """`expert` and `exploratory`; measured where an environment was played, else as logged."""
         measured = (self.final.references if self.final else {}) | (self.reveal.references if self.reveal else {})
@@ -101,10 +106,10 @@ def _merged(logged: Reference | None, measured: Reference | None) -> Reference:
 
 
 def reference_value(reference: Reference, scored: bool) -> float | None:
-    """Its score, played before logged; its return where the task has no scores."""
-    if not scored:
-        return reference.logged_return
-    return reference.logged_score if reference.true_score is None else reference.true_score
+    """Its score, or its return where the task has no scores; played before logged."""
+    played = reference.true_score if scored else reference.true_return
+    logged = reference.logged_score if scored else reference.logged_return
+    return logged if played is None else played
 
 
 def read_runs(folders: Sequence[Path]) -> tuple[Run, ...]:

@@ -12,7 +12,7 @@ from ilbrl.report.bootstrap import Interval
 from ilbrl.report.palette import display
 from ilbrl.report.results import Run, read_runs
 from ilbrl.report.scoreboard import Scoreboard, aggregates, differences_to_best, scoreboard
-from ilbrl.report.verdict import Verdict, verdict
+from ilbrl.report.verdict import PLAYED_BY_UNKNOWN, Verdict, verdict
 from ilbrl.report.wording import number
 
 
@@ -42,6 +42,13 @@ def summarise(folders: Sequence[Path], rng: np.random.Generator | None = None) -
         aggregates(board, rng) if board else {},
         differences_to_best(board, rng) if board else {},
     )
+
+
+def why_no_scores(summary: Summary) -> str:
+    """What to say where the table of true scores would stand."""
+    if any(run.played for run in summary.runs):
+        return f"{PLAYED_BY_UNKNOWN}: there are no true scores to show."
+    return "No selected policy was played in an environment: there are no true scores to show."
 
 
 def comparison_sentence(summary: Summary) -> str:

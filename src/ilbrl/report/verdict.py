@@ -24,6 +24,7 @@ TRUST: dict[str | None, tuple[Grade, str]] = {
 UNKNOWN_TRUST: tuple[Grade, str] = ("care", "How far to trust the offline numbers is not known.")
 FEW_KNOWN = 4
 """Fewer known policies can be put into the right order by luck: two by tossing a coin."""
+PLAYED_BY_UNKNOWN = "An environment was played, but results.csv, which shows by whom, is missing or damaged"
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,9 @@ def _how_good(run: Run, score: Mean | None, overall: Overall, chosen: Chosen) ->
     if overall.value is not None:
         half = None if chosen.value_std_error is None else NORMAL_95 * chosen.value_std_error
         said.append(f"Estimated discounted value {plus_minus(overall.value, half)}, from logs alone.")
-    if score is None:
+    if score is None and run.played:
+        said.append(f"{PLAYED_BY_UNKNOWN}, so this estimate is all there is to show.")
+    elif score is None:
         said.append("No environment was played, so this estimate is all there is.")
     return " ".join(said)
 
