@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from ilbrl.report import pictures
 from ilbrl.report.bootstrap import bootstrap, cautious_difference, comparison, difference, t_interval
+from ilbrl.report.formats import latex
 from ilbrl.report.results import read_run, read_runs
 from ilbrl.report.scoreboard import aggregates, differences_to_best, scoreboard
 from ilbrl.report.selection import selection_regret
 from ilbrl.report.statistics import iqm, mean
 from ilbrl.report.summary import comparison_sentence, summarise, why_no_scores
+from ilbrl.report.tables import score_table
 from ilbrl.report.verdict import verdict
 
 
@@ -43,6 +46,39 @@ def test_an_algorithm_in_two_studies_of_one_task_is_two_algorithms(make_run):
     board = scoreboard(read_runs(folders))
     assert board is not None
     assert list(board.scores) == [f"{a} · {s}" for s in ("two episodes", "eighteen") for a in ("ilbrl", "bc")]
+
+
+def test_references_that_differ_within_a_task_are_named_after_their_runs(make_run):
+    two, eighteen = (make_run(name, study=name, algorithms=("bc",)) for name in ("two", "eighteen"))
+    edit(eighteen / "final.json", lambda final: final["references"]["expert"].update(true_score=99.5))
+    expected = {
+        "exploratory": {"hopper": 59.2},
+        "expert · two": {"hopper": 110.2},
+        "expert · eighteen": {"hopper": 99.5},
+    }
+    for folders in ([two, eighteen], [eighteen, two]):
+        found = summarise(folders)
+        assert found.board is not None
+        assert found.board.references == expected
+        table = score_table(found)
+        assert table is not None
+        shown = {row[0].text: row[1].text for row in table.rows[table.algorithms :]}
+        assert shown == {
+            "exploratory policy": "59.2",
+            "expert policy · two": "110.2",
+            "expert policy · eighteen": "99.5",
+        }
+        assert latex(found).count(r"\midrule") == 2
+        drawn = pictures.of_scores(found.board, found.aggregates, np.random.default_rng(0))
+        assert {line.label: line.value for line in drawn["iqm"].lines} == {n: v["hopper"] for n, v in expected.items()}
+        assert set(expected) <= {series.name for series in drawn["per-task"].series}
+
+
+def test_a_run_that_was_not_played_has_no_reference_beside_those_that_were(make_run):
+    folders = [make_run(name, study=name, algorithms=("bc",), played=name == "played") for name in ("played", "not")]
+    board = scoreboard(read_runs(folders))
+    assert board is not None
+    assert board.references == {"exploratory": {"hopper": 59.2}, "expert": {"hopper": 110.2}}  # not what was logged
 
 
 def test_returns_of_different_tasks_are_never_averaged(make_run):
@@ -123,8 +159,11 @@ def test_the_verdict_answers_its_four_questions(make_run):
 
 def test_a_rival_with_a_higher_value_that_had_not_converged_is_named(make_run):
     folder = make_run()
-    value = read_run(folder).selection.overall.value
-    edit(folder / "selection.json", lambda selection: selection["algorithms"]["bc"].update(value=value + 7))
+
+    def ahead(selection):
+        selection["algorithms"]["bc"]["value"] = selection["overall"]["value"] + 7
+
+    edit(folder / "selection.json", ahead)
     changes = verdict(read_run(folder)).what_would_change
     assert changes[0] == "BC is 7.00 ahead in offline value, from evaluations that had not converged."
 

@@ -58,12 +58,9 @@ def latex(summary: Summary) -> str:
     table = score_table(summary)
     if table is None:
         return f"% {why_no_scores(summary)}\n"
-    rows = [
-        " & ".join(rf"\textbf{{{tex(c.text)}}}" if c.bold else tex(c.text) for c in row) + r" \\" for row in table.rows
-    ]
-    algorithms = len(table.rows) - sum(row[0].text.endswith(" policy") for row in table.rows)
-    if algorithms < len(rows):
-        rows.insert(algorithms, r"\midrule")
+    rows = [" & ".join(map(_tex_cell, row)) + r" \\" for row in table.rows]
+    if table.algorithms < len(rows):
+        rows.insert(table.algorithms, r"\midrule")
     lines = [
         r"% needs \usepackage{booktabs}", r"\begin{table}", r"\centering",
         rf"\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}", r"\toprule",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ilbrl.report.bootstrap import Interval, cautious_difference, interval
+from ilbrl.report.records import Reference
 from ilbrl.report.results import Run, reference_value
 from ilbrl.report.statistics import AGGREGATES, iqm
 
@@ -20,7 +21,7 @@ class Scoreboard:
     unit: str  # "score" (D4RL-normalised) or "return"
     tasks: tuple[str, ...]
     scores: dict[str, dict[str, np.ndarray]]  # algorithm → task → [runs]
-    references: dict[str, dict[str, float]]  # expert, exploratory → task → score
+    references: dict[str, dict[str, float]]  # exploratory, expert (· its run, where runs differ) → task → score
     notes: tuple[str, ...]
 
     @property
@@ -55,7 +56,7 @@ class Scoreboard:
         return min(len(runs) for scores in self.scores.values() for runs in scores.values())
 
     def reference(self, name: str) -> float | None:
-        """The mean over tasks of the expert's or exploratory policy's score; None where it is not known for all."""
+        """The mean over tasks of a reference's score; None where it is not known for all."""
         known = self.references.get(name, {})
         return float(np.mean([known[task] for task in self.tasks])) if set(known) >= set(self.tasks) else None
 
@@ -78,7 +79,8 @@ def scoreboard(runs: Sequence[Run]) -> Scoreboard | None:
             found.setdefault(name, {}).setdefault(run.task, []).append(value)
     tasks = tuple(dict.fromkeys(run.task for run, _ in played))
     scores = {name: {task: np.array(each) for task, each in by_task.items()} for name, by_task in found.items()}
-    return Scoreboard(unit, tasks, scores, _references(runs, unit), (*_notes(unit, tasks, scores), *_unplayed(runs)))
+    references = _references([run for run in runs if any(run is other for other, _ in played)], unit)
+    return Scoreboard(unit, tasks, scores, references, (*_notes(unit, tasks, scores), *_unplayed(runs)))
 
 
 def _known(candidate) -> bool:
@@ -86,12 +88,14 @@ def _known(candidate) -> bool:
 
 
 def _references(runs: Sequence[Run], unit: str) -> dict[str, dict[str, float]]:
+    """By role; by role and run where two runs of one task differ in it, as algorithms are told apart."""
     found: dict[str, dict[str, float]] = {}
-    for run in runs:
-        for name, reference in run.references.items():
-            value = reference_value(reference, scored=unit == "score")
-            if value is not None:
-                found.setdefault(name, {})[run.task] = value
+    for role in ("exploratory", "expert"):
+        values = [(run, reference_value(run.references.get(role, Reference()), unit == "score")) for run in runs]
+        known = [(run, value) for run, value in values if value is not None]
+        labelled = len({(run.task, value) for run, value in known}) > len({run.task for run, _ in known})
+        for run, value in known:
+            found.setdefault(f"{role} · {run.name}" if labelled else role, {})[run.task] = value
     return found
 
 

@@ -23,10 +23,11 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """Scores: a row per algorithm, a column per task, then the IQM where tasks can be averaged."""
+    """Scores: a row per algorithm, then per reference; a column per task, then the IQM where tasks can be averaged."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
+    algorithms: int  # how many rows, the first, are algorithms'
     caption: str
 
 
@@ -35,19 +36,16 @@ def score_table(summary: Summary) -> Table | None:
     if board is None:
         return None
     averaged = bool(summary.aggregates)
-    names = [*board.algorithms]
     rows = []
-    for name in names:
+    for name in board.algorithms:
         cells = [Cell(display(name)), *(_task_cell(board, name, task) for task in board.tasks)]
         rows.append((*cells, _iqm_cell(summary, name)) if averaged else tuple(cells))
-    for name in ("exploratory", "expert"):
-        known = board.references.get(name, {})
-        if known:
-            cells = [Cell(f"{name} policy"), *(Cell(number(known.get(t))) for t in board.tasks)]
-            middle = board.reference(name)
-            rows.append((*cells, Cell(number(middle))) if averaged else tuple(cells))
+    for name, known in board.references.items():
+        role, dot, run = name.partition(" · ")
+        cells = [Cell(f"{role} policy{dot}{run}"), *(Cell(number(known.get(task))) for task in board.tasks)]
+        rows.append((*cells, Cell(number(board.reference(name)))) if averaged else tuple(cells))
     columns = ("", *board.tasks, *(["IQM"] if averaged else []))
-    return Table(columns, tuple(rows), caption(board))
+    return Table(columns, tuple(rows), len(board.algorithms), caption(board))
 
 
 def caption(board: Scoreboard) -> str:

@@ -22,7 +22,7 @@ def unit_label(board: Scoreboard) -> str:
 def iqm_intervals(
     board: Scoreboard, found: dict[str, dict[str, Interval]], only: Sequence[str] | None = None
 ) -> Picture | None:
-    """Interval bars of the IQM, with the exploratory policy's and the expert's line."""
+    """Interval bars of the IQM, with lines for the exploratory policy and the expert."""
     shown = [name for name in found if only is None or name in only]
     if not shown:
         return None
@@ -42,7 +42,7 @@ def iqm_intervals(
 
 
 def _references(board: Scoreboard, axis: Literal["x", "y"]) -> Iterator[Line]:
-    for name in ("exploratory", "expert"):
+    for name in board.references:
         value = board.reference(name)
         if value is not None:
             yield Line(axis, value, name)
@@ -81,13 +81,11 @@ def per_task(board: Scoreboard) -> Picture:
         y, half = np.array([m.value for m in means]), np.nan_to_num([m.half_width for m in means])
         labels = tuple(f"{display(name)}, {task}, {m.runs} runs" for task, m in zip(tasks, means))
         series.append(Series(display(name), look[name], x, y, "points", y - half, y + half, labels))
-    for name in ("exploratory", "expert"):
-        values = board.references.get(name, {})
-        known = [(i, values[task]) for i, task in enumerate(board.tasks) if task in values]
-        if known:
-            x = np.concatenate([[i - 0.45, i + 0.45, np.nan] for i, _ in known])
-            y = np.concatenate([[value, value, np.nan] for _, value in known])
-            series.append(Series(name, NEUTRAL._replace(dash="--" if name == "exploratory" else ":"), x, y))
+    for name, values in board.references.items():
+        places = [board.tasks.index(task) for task in values]
+        x = np.concatenate([[place - 0.45, place + 0.45, np.nan] for place in places])
+        y = np.concatenate([[value, value, np.nan] for value in values.values()])
+        series.append(Series(name, NEUTRAL._replace(dash="--" if name.startswith("exploratory") else ":"), x, y))
     return Picture(
         "per-task", "Task by task", "Mean over runs with its normal 95 % interval.",
         "", unit_label(board), tuple(series), x_names=board.tasks,
