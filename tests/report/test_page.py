@@ -146,6 +146,15 @@ def test_empty_objects_are_no_error(make_run, tmp_path):
     assert "No policy to deploy" in outline(write_page([run], tmp_path / "report.html"))
 
 
+def test_a_command_that_is_no_text_is_left_out_and_named(make_run, tmp_path):
+    run = make_run(algorithms=("bc",), configurations=1, seeds=1)
+    audit = json.loads((run / "audit.json").read_text())
+    (run / "audit.json").write_text(json.dumps(audit | {"command": 7}))
+    text = outline(write_page([run], tmp_path / "report.html"))
+    assert "audit.json, command holds a number where text belongs" in text
+    assert "The command is not recorded" in text
+
+
 def test_logs_without_an_environment_have_a_page(make_run, tmp_path):
     text = outline(write_page([make_run(played=False, scored=False)], tmp_path / "report.html"))
     assert "No selected policy was played in an environment" in text

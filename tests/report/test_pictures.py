@@ -100,6 +100,15 @@ def test_a_folder_without_the_data_gives_fewer_pictures(make_run):
     assert set(pictures.of_run(read_run(folder))) == {"candidate-values", "offline-values"}
 
 
+def test_curves_of_algorithms_that_the_results_lack_are_drawn(make_run):
+    folder = make_run(algorithms=("bc", "ilbrl-unweighted"), configurations=1, seeds=1)
+    lines = (folder / "results.csv").read_text().splitlines()
+    (folder / "results.csv").write_text("\n".join([*lines[:3], lines[3][:40]]))
+    drawn = pictures.of_run(read_run(folder))
+    for name in ("training-mean_q", "candidate-values"):
+        assert [s.name for s in drawn[name].series] == ["BC 0", "ILBRL, unweighted 0"]
+
+
 def test_an_algorithm_looks_the_same_in_every_report():
     assert styles(["bc"])["bc"] == styles(["ilbrl", "smodice", "bc"])["bc"]
     looks = styles(["ilbrl", "ilbrl-unweighted", "bc", "smodice", "oril"])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ilbrl.errors import IlbrlError
+from ilbrl.report import write_page
 from ilbrl.report.results import read_run, read_runs
 
 
@@ -82,6 +83,32 @@ def test_a_table_cut_in_half_keeps_its_whole_rows(make_run):
     run = read_run(folder)
     assert run.missing == ("results.csv: 1 unreadable row, first in line 5, left out.",)
     assert len(run.candidates) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "column"),
+    [
+        ("results.csv", 1, "algorithm"),
+        ("results.csv", 2, "configuration"),
+        ("results.csv", 3, "policy_seed"),
+        ("curves.csv", 1, "algorithm"),
+        ("curves.csv", 1, "metric"),
+        ("values.csv", 1, "policy_seed"),
+        ("values.csv", -1, "policy"),
+    ],
+)
+def test_a_row_that_does_not_say_whose_it_is_is_left_out_and_noted(make_run, tmp_path, name, row, column):
+    folder = make_run(algorithms=("bc",), configurations=1, seeds=1)
+    lines = (folder / name).read_text().splitlines()
+    at = lines[0].split(",").index(column)
+    cells = lines[row].split(",")
+    lines[row] = ",".join([*cells[:at], "", *cells[at + 1 :]])
+    (folder / name).write_text("\n".join(lines))
+    run = read_run(folder)
+    assert run.missing == (f"{name}: 1 row with nothing under {column}, left out.",)
+    (candidate,) = run.candidates
+    assert len(candidate.verdicts) == (2 if name == "results.csv" else 3)
+    assert write_page([folder], tmp_path / "report.html").exists()
 
 
 def test_a_table_without_a_column_says_which(make_run):

@@ -26,7 +26,7 @@ class Event:
 @dataclass(frozen=True)
 class Audit:
     study_hash: str | None = None
-    command: Any = None
+    command: str | None = None
     started: str | None = None
     finished: str | None = None
     seeds: Any = None

@@ -26,6 +26,11 @@ VALUES = {
     "evaluation_seed": int, "update": float, "value": float,
 }  # fmt: skip
 
+CANDIDATE = ("algorithm", "configuration", "policy_seed")
+CANDIDATE_CURVE = (*CANDIDATE, "metric")
+CANDIDATE_VALUE = (*CANDIDATE, "evaluation_seed")
+KNOWN_VALUE = ("policy", "ope_configuration", "evaluation_seed")
+
 
 class Candidate(NamedTuple):
     """One trained policy, with its evaluations summed up."""
@@ -129,7 +134,8 @@ def read_run(folder: Path) -> Run:
         raise IlbrlError(f"{folder}: no such folder; name a run folder that `ilbrl tune` wrote")
     missing: list[str] = []
     note = missing.append
-    rows = read_csv(folder / "results.csv", RESULTS, note, "there are no candidates to show")
+    read = read_csv(folder / "results.csv", RESULTS, note, "there are no candidates to show")
+    rows = _identified(read, CANDIDATE, "results.csv", note)
     study = read_text(folder / "study.toml", note, "the study cannot be reproduced from this folder alone")
     audit = read_json(folder / "audit.json", Audit, note, "where the results come from is not recorded")
     data = read_json(folder / "data.json", Data, note, "the logs cannot be described")
@@ -141,6 +147,7 @@ def read_run(folder: Path) -> Run:
     reveal = _optional(folder / "reveal.json", note, "the true scores of the other candidates cannot be shown")
     curves = read_csv(folder / "curves.csv", CURVES, note, "training curves cannot be drawn")
     values = read_csv(folder / "values.csv", VALUES, note, "the course of the offline values cannot be drawn")
+    by_stage = {stage: [row for row in values if row["stage"] == stage] for stage in ("tuning", "candidates")}
     first = rows[0] if rows else {}
     return Run(
         folder,
@@ -148,14 +155,9 @@ def read_run(folder: Path) -> Run:
         first.get("task") or (final.task if final else None) or "task unknown",
         study,
         _candidates(rows, [*(reveal.scores if reveal else ()), *(final.scores if final else ())]),
-        _curves(curves, ("algorithm", "configuration", "policy_seed", "metric")),
-        _curves(
-            [row for row in values if row["stage"] == "tuning"], ("policy", "ope_configuration", "evaluation_seed")
-        ),
-        _curves(
-            [row for row in values if row["stage"] == "candidates"],
-            ("algorithm", "configuration", "policy_seed", "evaluation_seed"),
-        ),
+        _curves(curves, CANDIDATE_CURVE, "curves.csv", note),
+        _curves(by_stage["tuning"], KNOWN_VALUE, "values.csv", note),
+        _curves(by_stage["candidates"], CANDIDATE_VALUE, "values.csv", note),
         audit or Audit(),
         data or Data(),
         tuning or Tuning(),
@@ -175,7 +177,7 @@ def _candidates(rows: list[dict[str, Any]], played: Sequence[Any]) -> tuple[Cand
     truths = {(score.algorithm, score.configuration, score.policy_seed): score for score in played}
     members: dict[tuple, list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
-        members[row["algorithm"], row["configuration"], row["policy_seed"]].append(row)
+        members[tuple(row[name] for name in CANDIDATE)].append(row)
     return tuple(_candidate(key, evaluations, truths.get(key)) for key, evaluations in members.items())
 
 
@@ -207,9 +209,19 @@ def _whole(number: float | None) -> int | None:
     return None if number is None else int(number)
 
 
-def _curves(rows: list[dict[str, Any]], key: tuple[str, ...]) -> dict[tuple, Curve]:
+def _identified(rows: list[dict[str, Any]], key: tuple[str, ...], file: str, note: Note) -> list[dict[str, Any]]:
+    """The rows that say whose they are; the others are left out, and that is noted once."""
+    whole = [row for row in rows if all(row[name] is not None for name in key)]
+    left_out = len(rows) - len(whole)
+    if left_out:
+        empty = ", ".join(name for name in key if any(row[name] is None for row in rows))
+        note(f"{file}: {left_out} row{'s' * (left_out > 1)} with nothing under {empty}, left out.")
+    return whole
+
+
+def _curves(rows: list[dict[str, Any]], key: tuple[str, ...], file: str, note: Note) -> dict[tuple, Curve]:
     found: dict[tuple, list[tuple[float, float]]] = defaultdict(list)
-    for row in rows:
+    for row in _identified(rows, key, file, note):
         if row["update"] is not None:
             found[tuple(row[name] for name in key)].append(
                 (row["update"], np.nan if row["value"] is None else row["value"])

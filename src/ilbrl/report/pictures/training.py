@@ -31,7 +31,7 @@ def _by_configuration(run: Run, curves: dict, stem: str, title: str, x: str, y: 
     if not grouped:
         return None
     selected = {(c.algorithm, c.configuration) for c in run.candidates if c.selected} or set(grouped)
-    look = styles(run.algorithms or list(dict.fromkeys(algorithm for algorithm, _ in grouped)))
+    look = styles(list(dict.fromkeys([*run.algorithms, *(name for name, _ in grouped)])))  # results.csv may be cut
     series = tuple(
         band(
             f"{display(name)} {number}",
