@@ -1,5 +1,6 @@
 """What `ilbrl tune` and `ilbrl demo` say, from results written down by hand."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,14 @@ def test_what_was_selected_why_and_what_it_is_worth(result):
         "(exploratory)": ["244.0", "60.0"],
     }
     assert "not comparable with D4RL" in lines[9]
+
+
+def test_references_are_found_by_the_logs_they_made(result):
+    policies = result.tuning["configurations"][0]["policies"]
+    policies["operator"] = policies.pop("expert")
+    named = replace(result, roles={"operator": "expert", "exploratory": "exploratory"})
+    (line,) = [line for line in as_text(named).splitlines() if line.startswith("(operator)")]
+    assert line.split() == ["(operator)", "271.0", "110.0"]
 
 
 def test_the_demo_says_how_much_of_the_gap_is_closed(result):

@@ -1,11 +1,15 @@
 """A study so small that all its phases take seconds: a point that two known policies push towards the origin."""
 
+import shutil
+
 import jax
 import numpy as np
 import pytest
 
 from ilbrl.data import Dataset, save
 from ilbrl.policy import Policy
+from ilbrl.protocol import kinds
+from ilbrl.protocol.executors import local
 from ilbrl.protocol.study import Data, Evaluation, Search, Study, Training
 
 LENGTH = 20
@@ -87,3 +91,30 @@ def tiny(files) -> Study:
             },
         ),
     )
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory, tiny):
+    """A finished study without an environment."""
+    out = tmp_path_factory.mktemp("finished") / "run"
+    assert tiny.run(out, quiet=True).nothing is None
+    return out
+
+
+@pytest.fixture
+def run(finished, tmp_path):
+    """A copy of it to work in."""
+    return shutil.copytree(finished, tmp_path / "run")
+
+
+@pytest.fixture
+def done(monkeypatch):
+    """The jobs that are really done from here on: (kind, algorithm or purpose)."""
+    jobs = []
+
+    def work(job, *rest):
+        jobs.append((job.kind, job.inputs.get("algorithm")))
+        kinds.work(job, *rest)
+
+    monkeypatch.setattr(local, "work", work)
+    return jobs

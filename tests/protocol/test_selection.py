@@ -108,3 +108,7 @@ def test_moving_estimates_count_only_where_an_algorithm_has_nothing_better():
     assert "still moving" in bc["reason"]
     assert "moving" not in selection["algorithms"]["ilbrl"]["reason"]
     assert selection["overall"]["algorithm"] == "ilbrl"  # 5 that converged goes before 8 that did not
+    assert selection["overall"]["reason"] == (
+        "the highest offline value (5) among the selected configurations of ilbrl (5);"
+        " bc (8) was still moving and comes after"
+    )

@@ -25,19 +25,20 @@ class Arguments:
     The environment appears only at the end, to show what came of it. Needs `pip install "ilbrl[benchmark]"`.
     """
 
-    out: Path = Path("runs/demo")
-    """Run folder; the same command continues there if it is interrupted."""
+    out: Path | None = None
+    """Run folder; the same command continues there if it is interrupted. By default runs/demo, or runs/demo-seedN."""
     seed: int = 0
     """Of the study: splits, draws, training."""
 
 
 def main(words: list[str]) -> int:
     args = tyro.cli(Arguments, args=words, prog="ilbrl demo")
+    out = args.out or Path("runs/demo" if args.seed == 0 else f"runs/demo-seed{args.seed}")
     study = replace(Study.load("demo"), seed=args.seed)
     print(STORY.format(episodes=study.data.expert_episodes, task=study.task), flush=True)
     spread_over_cores()
     try:
-        result = study.run(args.out, command="ilbrl demo " + shlex.join(words))
+        result = study.run(out, command="ilbrl demo " + shlex.join(words))
     except KeyboardInterrupt:
         print(f"\nstopped; the same command continues from here: ilbrl demo {shlex.join(words)}")
         return 130

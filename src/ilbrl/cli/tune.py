@@ -15,7 +15,7 @@ from ilbrl.envs import NOT_D4RL
 from ilbrl.errors import IlbrlError
 from ilbrl.protocol.executors.local import spread_over_cores
 from ilbrl.protocol.run import StudyResult, reveal
-from ilbrl.protocol.study import PRESETS, Study
+from ilbrl.protocol.study import Study, preset_names
 
 USAGE = """Tune, train, evaluate offline and select, without an environment; play the selected policies once at the end.
 
@@ -52,13 +52,15 @@ class Run:
 
 def main(words: list[str]) -> int:
     """Run `ilbrl tune …`; the exit code is 1 if nothing could be selected."""
-    usage = USAGE.format(presets=", ".join(sorted(path.stem for path in PRESETS.glob("*.toml"))))
+    usage = USAGE.format(presets=", ".join(preset_names()))
     if not words or words[0] in ("-h", "--help"):
         print(usage)
         return 0 if words else 2
     try:
         if words[0] == "--reveal":
             return _reveal(words[1:], usage)
+        if words[0].startswith("-"):
+            raise IlbrlError(f"name the study first, then its options\n\n{usage}")
         run, study = parse(words)
         return tune(study, run, "ilbrl tune " + shlex.join(words))
     except KeyboardInterrupt:
@@ -138,7 +140,7 @@ def _scoreboard(result: StudyResult) -> list[str]:
         true = [s["score"] if scored else s["return_mean"] for s in final["scores"] if s["algorithm"] == name]
         lines.append(_row(name, entry["value"], sum(true) / len(true) if true else None))
     for name, entry in known.items():
-        true = final["references"].get(name, {}).get(f"true_{unit}")
+        true = final["references"].get(result.roles.get(name, name), {}).get(f"true_{unit}")
         lines.append(_row(f"({name})", entry["estimate"], true))
     return [*lines, *([NOT_D4RL] if scored else [])]
 

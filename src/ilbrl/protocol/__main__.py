@@ -28,6 +28,9 @@ def main(words: list[str]) -> int:
     except IlbrlError as error:
         print(f"ilbrl.protocol: {error}", file=sys.stderr)
         return 2
+    except OSError as error:  # a full disk, a folder that may not be written
+        print(f"ilbrl.protocol: {error.filename or 'a file'}: {error.strerror or error}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print(f"\nstopped; the same command continues from here: {' '.join(sys.argv)}", file=sys.stderr)
         return 130

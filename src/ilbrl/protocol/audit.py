@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from ilbrl.protocol import toml
-from ilbrl.protocol.folder import read_json, write_json
+from ilbrl.protocol.folder import damaged, read_json, write_json
 from ilbrl.protocol.logs import PARTS, Logs, Parts
 from ilbrl.protocol.search import ranges_of
 from ilbrl.protocol.study import Study
 from ilbrl.provenance import commit, versions
 
 STAGES = ("collection", "candidates_before_selection", "final", "reveal")
+NEEDED = ("command", "started", "data", "splits", "environment_calls", "events")  # what a continued run builds on
 
 
 class Audit:
@@ -23,14 +24,18 @@ class Audit:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "audit.json"
-        self.record: dict[str, Any] = read_json(self.path) if self.path.exists() else {}
+        self.record: dict[str, Any] = read_json(self.path, *NEEDED) if self.path.exists() else {}
+        if self.record and set(STAGES) - self.record["environment_calls"].keys():
+            raise damaged(self.path, "is damaged (environment_calls lacks a stage)")
 
     def begin(self, study: Study, executor: str, command: str | None) -> None:
-        """Open the record, or note that the run is continued."""
-        continued = bool(self.record)
+        """Open the record, or note that the run is continued, and with which commit if it is not the first one."""
+        what, here = "started", commit()
+        if self.record:
+            what = "continued" if self.record.get("commit", here) == here else f"continued with commit {here}"
         self.record = {
             "study_hash": study_hash(study),
-            "command": command or " ".join(sys.argv),
+            "command": self.record.get("command", command or " ".join(sys.argv)),
             "started": self.record.get("started", _now()),
             "finished": self.record.get("finished"),
             "seeds": {"study": study.seed, "policy": study.policy_seeds, "evaluation": study.evaluation_seeds},
@@ -38,13 +43,13 @@ class Audit:
             "data": self.record.get("data", {}),
             "splits": self.record.get("splits", {}),
             "versions": versions(),
-            "commit": commit(),
+            "commit": self.record.get("commit", here),
             "device": self.record.get("device"),
             "executor": executor,
             "environment_calls": self.record.get("environment_calls", dict.fromkeys(STAGES, 0)),
             "events": self.record.get("events", []),
         }
-        self.event("continued" if continued else "started")
+        self.event(what)
 
     def event(self, what: str) -> None:
         self.record["events"].append({"time": _now(), "what": what})
@@ -67,6 +72,15 @@ class Audit:
 
     def finish(self) -> None:
         self.note(finished=_now())
+
+    def changed_data(self, logs: Logs) -> list[str]:
+        """The logs whose content is no longer what was recorded."""
+        recorded = {role: entry.get("content_hash") for role, entry in self.record["data"].items()}
+        return [
+            f"the content of {data.source} ({role})"
+            for role, data in logs.by_role.items()
+            if recorded.get(role, data.content_hash) != data.content_hash
+        ]
 
     def note_data(self, logs: Logs, parts: Parts) -> None:
         self.note(

@@ -8,6 +8,7 @@ from ilbrl import ope
 from ilbrl.errors import IlbrlError
 from ilbrl.protocol.ranges import parse
 from ilbrl.protocol.study import Evaluation
+from ilbrl.protocol.values import check
 
 EVALUATION_PARTS = (
     "training_expert", "training_exploratory", "evaluation_expert", "evaluation_exploratory", "validation",
@@ -20,7 +21,7 @@ def settings_of(evaluation: Evaluation) -> list[ope.Setting]:
     if evaluation.grid not in ope.GRIDS:
         raise IlbrlError(f"evaluation.grid: no grid {evaluation.grid!r}; there are {', '.join(ope.GRIDS)}")
     grid = ope.GRIDS[evaluation.grid]
-    hints = get_type_hints(ope.Config)
+    hints = get_type_hints(ope.Setting) | get_type_hints(ope.Config)
     known = grid[0].as_dict()
     changes: dict[str, Any] = {}
     for name, text in evaluation.evaluator.items():
@@ -28,7 +29,11 @@ def settings_of(evaluation: Evaluation) -> list[ope.Setting]:
             raise IlbrlError(
                 f"evaluation.evaluator.{name}: the evaluator has no such setting; it has {', '.join(known)}"
             )
-        value = parse(text, f"evaluation.evaluator.{name}").draw(0.0)
-        changes[name] = float(value) if hints.get(name) is float else value
+        field = f"evaluation.evaluator.{name}"
+        kind, (value, *_) = parse(text, field)
+        if kind != "constant":
+            raise IlbrlError(f"{field}: takes one value, not {text!r}; what is tried is the grid's")
+        check(name, hints[name], value, field)
+        changes[name] = float(value) if hints[name] is float else value
     changed = [ope.Setting.from_dict(setting.as_dict() | changes) for setting in grid]
     return list(dict.fromkeys(changed))  # a change may make two alike

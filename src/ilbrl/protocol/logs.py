@@ -84,6 +84,12 @@ def _named(study: Study, logs: Logs) -> dict[str, dict[str, str]]:
         if not name or entry not in ("policy", "logs", "variant"):
             raise IlbrlError(f"known.{key}: write known.NAME.policy, known.NAME.logs or known.NAME.variant")
         found.setdefault(name, {"logs": name})[entry] = text
+    roles = [entry["logs"] for entry in found.values()]
+    if shared := {role for role in roles if roles.count(role) > 1}:
+        raise IlbrlError(
+            f"known: several policies are said to have made the {min(shared)} logs ({', '.join(found)}), and whose"
+            " episodes are whose cannot be told; name one policy per log"
+        )
     found = found or {role: {"logs": role} for role, data in logs.by_role.items() if data.policy is not None}
     if not found:
         raise IlbrlError(
@@ -95,19 +101,22 @@ def _named(study: Study, logs: Logs) -> dict[str, dict[str, str]]:
 
 
 def _known(study: Study, name: str, entry: dict[str, str], logs: Logs, composition: Composition) -> ope.Known:
-    role, variant = entry["logs"], entry.get("variant", "sampled")
+    role, variant = entry["logs"], entry.get("variant")
     if role not in logs.by_role:
         raise IlbrlError(
             f"known.{name}.logs: {role!r} is neither expert nor exploratory; say whose episodes are its own"
         )
-    if variant not in ("sampled", "mean"):
+    if variant not in ("sampled", "mean", None):
         raise IlbrlError(f"known.{name}.variant: {variant!r} is neither sampled nor mean")
     policy = _policy(study, name, entry, logs.by_role[role])
+    deterministic = policy.head == "deterministic"
+    if deterministic and variant == "sampled":
+        raise IlbrlError(f"known.{name}.variant: the policy is deterministic and has no sampled variant; say mean")
     held_out = composition.validation
     assert held_out.is_expert is not None
     of_role = held_out.is_expert[held_out.episode_starts] == (role == "expert")
-    variant = "mean" if policy.head == "deterministic" else variant
-    return ope.Known(name, policy, held_out.episodes(of_role.nonzero()[0]), variant)
+    episodes = held_out.episodes(of_role.nonzero()[0])
+    return ope.Known(name, policy, episodes, "mean" if deterministic or variant == "mean" else "sampled")
 
 
 def _policy(study: Study, name: str, entry: dict[str, str], data: Dataset) -> Policy:

@@ -16,15 +16,17 @@ from ilbrl.protocol import description, tables
 from ilbrl.protocol.folder import read_json, write_json
 from ilbrl.protocol.jobs import Job
 from ilbrl.protocol.kinds import describe, evaluate, final, train, tune_ope
-from ilbrl.protocol.logs import Parts, examine, load_logs
+from ilbrl.protocol.logs import Logs, Parts, examine, load_logs
 from ilbrl.protocol.logs import split as split_logs
 from ilbrl.protocol.search import draw, grouped
 from ilbrl.protocol.selection import select
 from ilbrl.protocol.session import Session, do, planned_updates
 from ilbrl.protocol.study import Study
 from ilbrl.protocol.tables import Candidate
+from ilbrl.protocol.task import require_playable
 
 FINAL = "final evaluation"  # the event of the audit
+SCORES = ("scores", "environment_calls", "episodes", "references")  # what final.json and reveal.json must hold
 
 
 def prepare(s: Session) -> Parts:
@@ -32,6 +34,9 @@ def prepare(s: Session) -> Parts:
     started, before = time.monotonic(), envs.environment_calls("collection").steps
     logs = load_logs(s.study, quiet=s.narrator.quiet)
     findings = examine(logs)
+    _refuse_changed(s, logs)
+    if s.study.task:
+        require_playable(s.study.task, logs)
     s.audit.played("collection", envs.environment_calls("collection").steps - before)
     warnings = sum(f.grade == "warning" for found in findings.values() for f in found)
     sizes = " and ".join(f"{len(data):,} {role}" for role, data in logs.by_role.items())
@@ -54,7 +59,7 @@ def tune_evaluator(s: Session, parts: Parts) -> dict[str, Any]:
     started = time.monotonic()
     job = tune_ope.job(s.study, parts)
     (result,) = do(s, parts, [job])
-    tuning = read_json(result / "result.json")
+    tuning = read_json(result / "result.json", "configurations", "chosen", "updates", "trust")
     write_json(s.folder / "tuning.json", tuning)
     tables.join(s.folder / "values.csv", tables.VALUES, [result / "values.csv"], task=s.study.label)
     trust = tuning["trust"]
@@ -73,7 +78,7 @@ def train_candidates(s: Session, parts: Parts) -> list[Job]:
     jobs = training_jobs(s.study, parts)
     folders = do(s, parts, jobs)
     tables.join(s.folder / "curves.csv", tables.CURVES, [path / "curves.csv" for path in folders])
-    results = [read_json(path / "result.json") for path in folders]
+    results = [read_json(path / "result.json", "device", "members") for path in folders]
     s.audit.note(device=", ".join(sorted({result["device"] for result in results})))
     diverged = sum(m["diverged_at"] >= 0 for result in results for m in result["members"])
     members, algorithms = sum(job.members for job in jobs), len(s.study.search.algorithms)
@@ -94,7 +99,7 @@ def evaluate_candidates(s: Session, parts: Parts, trained: Sequence[Job], tuning
     known = s.store.path(tune_ope.job(s.study, parts).id)
     files = [path / "values.csv" for path in (known, *folders)]
     tables.join(s.folder / "values.csv", tables.VALUES, files, task=s.study.label)
-    verdicts = [e["verdict"] for path in folders for e in read_json(path / "result.json")["estimates"]]
+    verdicts = [e["verdict"] for path in folders for e in read_json(path / "result.json", "estimates")["estimates"]]
     counts = ", ".join(f"{verdicts.count(word)} {word}" for word in ("converged", "moving", "diverged"))
     s.say("evaluation", f"{len(verdicts)} offline evaluations: {counts}", started)
     return jobs
@@ -156,8 +161,8 @@ def play_once(
     if not played:
         return None
     if path.exists() and not again:
-        recorded = read_json(path)
-        if {_key(score) for score in recorded["scores"]} != {_key(c._asdict()) for c in played}:
+        recorded = read_json(path, *SCORES)
+        if not len(played) == len(recorded["scores"]) == len(tables.true_scores(played, recorded["scores"])):
             raise IlbrlError(
                 f"{path}: holds the scores of another selection, and the final evaluation happens once; use another"
                 " folder, or say --again to play these policies too, which the audit records"
@@ -165,13 +170,13 @@ def play_once(
         s.audit.played_once("final", recorded["environment_calls"]["steps"], FINAL)
         s.say("final", "played before: the recorded scores stand (--again repeats it; the audit says so)", started)
         return recorded
-    job = final.job(s.study, [as_entry(c) for c in played], "final")
+    job = final.job(s.study, parts, [as_entry(c) for c in played], "final")
     repeated = path.exists()
     if repeated:
         s.audit.event(f"{FINAL} repeated and overwritten by name (--again)")
         shutil.rmtree(s.store.path(job.id), ignore_errors=True)
     (result,) = do(s, parts, [job])
-    scores = read_json(result / "result.json")
+    scores = read_json(result / "result.json", *SCORES)
     write_json(path, scores)
     if repeated:
         s.audit.played("final", scores["environment_calls"]["steps"])
@@ -230,19 +235,25 @@ def distance_warning(parts: Parts, best: Mapping[str, Policy], tuning: Mapping[s
 def write_results(s: Session, found: Sequence[Candidate], selection: Mapping[str, Any]) -> None:
     """results.csv, with the true scores that are known by now."""
     files = [s.folder / "final.json", s.folder / "reveal.json"]
-    played = {_key(score): score for path in files if path.exists() for score in read_json(path)["scores"]}
+    recorded = [score for path in files if path.exists() for score in read_json(path, *SCORES)["scores"]]
     study, chosen = s.study, selected_configurations(selection)
     path = s.folder / "results.csv"
-    tables.write_results(path, study.name, study.label, found, chosen, played, study.evaluation_seeds)
-
-
-def _key(score: Mapping[str, Any]) -> tuple[str, int, int]:
-    return score["algorithm"], score["configuration"], score["policy_seed"]
+    true = tables.true_scores(found, recorded)
+    tables.write_results(path, study.name, study.label, found, chosen, true, study.evaluation_seeds)
 
 
 def as_entry(c: Candidate) -> dict[str, Any]:
-    names = ("algorithm", "configuration", "policy_seed")
-    return dict(zip(names, _key(c._asdict()))) | {"job": c.policy.parent.name, "policy": c.policy.name}
+    return dict(zip(("algorithm", "configuration", "policy_seed"), c.key)) | {"job": c.job, "policy": c.policy.name}
+
+
+def _refuse_changed(s: Session, logs: Logs) -> None:
+    """Other logs under the same names: recorded, and refused once true scores are known."""
+    for difference in s.audit.changed_data(logs):
+        if (s.folder / "final.json").exists():
+            raise IlbrlError(
+                f"{s.folder}: {difference} has changed since the selected policies were played; use another folder"
+            )
+        s.audit.event(f"data changed: {difference}")
 
 
 def _replace_folder(new: Path, old: Path) -> None:

@@ -40,6 +40,8 @@ class Range(NamedTuple):
 
 def parse(text: str, field: str = "range") -> Range:
     """A range from its text; `field` is what an error names."""
+    if text.count("(") != text.count(")") or text.count("[") != text.count("]"):
+        raise IlbrlError(f"{field}: a bracket of {text.strip()!r} is missing")
     call = _CALL.fullmatch(text)
     if call is None:
         return Range("constant", (_value(text),))

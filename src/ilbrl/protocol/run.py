@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ class StudyResult:
     tuning: Mapping[str, Any]
     selection: Mapping[str, Any]
     final: Mapping[str, Any] | None  # None: no environment was given, or nothing was selected
+    roles: Mapping[str, str] = field(default_factory=dict)  # known policy → whose episodes are its own
 
     @property
     def nothing(self) -> str | None:
@@ -79,30 +80,38 @@ def run(
         phases.write_results(s, found, selection)
         s.audit.finish()
         s.narrator.say(f"done in {s.narrator.elapsed}: {out}")
-        return StudyResult(out, tuning, selection, played)
+        return StudyResult(out, tuning, selection, played, parts.roles)
 
 
 def reveal(out: Path, *, executor: str = "local", quiet: bool = False, **options: Any) -> dict[str, Any]:
     """After the final evaluation: play the candidates that were not selected, for the regret of selection."""
+    if not (out / "study.toml").exists():
+        raise IlbrlError(f"{out}: is no run folder: it has no study.toml")
+    study = Study.load(out / "study.toml")
+    if study.task is None:
+        raise IlbrlError(f"{out}: its study names no task, so there is no environment to play anything in")
     if not (out / "final.json").exists():
         raise IlbrlError(f"{out}: has no final.json; the others can be revealed once the selected policies were played")
-    study = Study.load(out / "study.toml")
     with open_session(study, out, executor, quiet=quiet, options=options) as s:
         parts = phases.prepare(s)
-        tuning = read_json(out / "tuning.json")
+        tuning = read_json(out / "tuning.json", "configurations", "chosen", "updates")
         trained = phases.training_jobs(study, parts)
         evaluated = phases.evaluation_jobs(study, parts, trained, tuning)
         if missing := [job.id for job in (*trained, *evaluated) if not s.store.has(job)]:
             raise IlbrlError(
                 f"{out}: {len(missing)} jobs are missing ({missing[0]}, …); run the study to its end first"
             )
-        found, selection = phases.candidates(s, trained, evaluated), read_json(out / "selection.json")
+        found, selection = phases.candidates(s, trained, evaluated), read_json(out / "selection.json", "algorithms")
         selected = phases.chosen_candidates(found, selection)
         others = [c for c in found if c not in selected and not c.diverged]
+        if not others:
+            raise IlbrlError(
+                f"{out}: nothing is left to reveal: every policy that did not diverge was selected and played"
+            )
         started = time.monotonic()
-        job = final.job(study, [phases.as_entry(c) for c in others], "reveal")
+        job = final.job(study, parts, [phases.as_entry(c) for c in others], "reveal")
         (result,) = do(s, parts, [job])
-        scores = read_json(result / "result.json")
+        scores = read_json(result / "result.json", *phases.SCORES)
         write_json(out / "reveal.json", scores)
         what = f"revealed: {len(others)} candidates that were not selected were played"
         s.audit.played_once("reveal", scores["environment_calls"]["steps"], what)

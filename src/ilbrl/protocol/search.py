@@ -19,6 +19,7 @@ from ilbrl.agents import AGENTS
 from ilbrl.errors import IlbrlError
 from ilbrl.protocol.ranges import Range, parse
 from ilbrl.protocol.study import EVERY, Search
+from ilbrl.protocol.values import check
 
 _LEARNING_RATES = {"actor_lr": "uniform(1e-5, 1e-4)", "critic_lr": "uniform(1e-5, 1e-4)"}
 _DISCRIMINATOR = {
@@ -66,7 +67,16 @@ def ranges_of(search: Search, algorithm: str) -> dict[str, Range]:
     own = _changes(search, algorithm)
     for name in own.keys() - known:
         raise IlbrlError(f"search.ranges.{algorithm}.{name}: {algorithm} has no such setting; it has {_list(known)}")
-    return {name: parse(text, f"search.ranges.{algorithm}.{name}") for name, text in (texts | own).items()}
+    return {name: _checked(algorithm, name, text) for name, text in (texts | own).items()}
+
+
+def _checked(algorithm: str, name: str, text: str) -> Range:
+    """A range all of whose values the setting can have: each of a choice, both ends of an interval."""
+    field = f"search.ranges.{algorithm}.{name}"
+    found, hint = parse(text, field), get_type_hints(AGENTS[algorithm].Config)[name]
+    for value in found.values:
+        check(name, hint, value, field)
+    return found
 
 
 def draw(search: Search, algorithm: str, seed: int) -> list[Configuration]:

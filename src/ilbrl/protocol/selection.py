@@ -13,7 +13,7 @@ evaluations goes before one that was not. Pure functions all.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -113,11 +113,24 @@ def select(candidates: Sequence[Candidate]) -> dict[str, Any]:
         "algorithm": best,
         "configuration": won.configuration,
         "value": won.value,
-        "reason": f"the highest offline value ({won.value:.4g}) among the selected configurations of "
-        f"{', '.join(f'{name} ({chosen[name].value:.4g})' for name in chosen)}",
+        "reason": _reason(best, {name: (judged[name].moving, c.value) for name, c in chosen.items()}),
     }
     selection["nothing"] = None
     return selection
+
+
+def _reason(best: str, chosen: Mapping[str, tuple[bool, float | None]]) -> str:
+    """Why an algorithm was selected, of those judged alike; chosen: name → (still moving, value)."""
+    shown = {name: f"{name} ({value:.4g})" for name, (_, value) in chosen.items()}
+    alike = [shown[name] for name, (moving, _) in chosen.items() if moving == chosen[best][0]]
+    after = [shown[name] for name, (moving, _) in chosen.items() if moving != chosen[best][0]]
+    reason = (
+        f"the highest offline value ({chosen[best][1]:.4g}) among the selected configurations of {', '.join(alike)}"
+    )
+    if not after:
+        return reason
+    verbs = "was still moving and comes" if len(after) == 1 else "were still moving and come"
+    return f"{reason}; {', '.join(after)} {verbs} after"
 
 
 def _entry(table: Table, won: Judged | None) -> dict[str, Any]:

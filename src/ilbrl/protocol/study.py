@@ -8,6 +8,7 @@ The command line reads the same classes, so every field is also an option of `il
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
 EVERY = "all"  # in search.ranges: every algorithm that has the setting
 PRESETS = Path(__file__).parent / "presets"
+
+
+def preset_names() -> list[str]:
+    return sorted(path.stem for path in PRESETS.glob("*.toml"))
 
 
 @dataclass(frozen=True)
@@ -113,6 +118,8 @@ class Study:
         preset = PRESETS / f"{path}.toml"
         if not Path(path).is_file() and preset.is_file():
             return toml.read(Study, preset)
+        if not Path(path).exists():
+            raise IlbrlError(f"{path}: cannot be read (no such file), nor is it a preset: {', '.join(preset_names())}")
         return toml.read(Study, Path(path))
 
     def save(self, path: str | Path) -> None:
@@ -127,7 +134,8 @@ class Study:
 
     def __post_init__(self) -> None:
         for where, smallest in {
-            "data.expert_episodes": 1, "search.configurations": 1, "training.seeds": 1, "training.updates": 1,
+            "data.expert_episodes": 1, "data.training_transitions": 1, "data.evaluation_transitions": 1,
+            "data.validation_transitions": 1, "search.configurations": 1, "training.seeds": 1, "training.updates": 1,
             "training.members_per_job": 1, "evaluation.evaluation_seeds": 1, "evaluation.evaluation_updates": 1,
             "final.episodes": 1, "final.environment_seeds": 1, "seed": 0,
         }.items():  # fmt: skip
@@ -136,6 +144,11 @@ class Study:
                 value = getattr(value, part)
             if value < smallest:
                 raise IlbrlError(f"{where}: must be at least {smallest}, got {value}")
+        if not 0 < self.training.divergence_factor < math.inf:
+            raise IlbrlError(
+                f"training.divergence_factor: must be a finite number above 0, got {self.training.divergence_factor};"
+                " a very large one marks next to nothing"
+            )
         if self.final.episodes % self.final.environment_seeds:
             raise IlbrlError(
                 f"final.episodes: {self.final.episodes} episodes cannot be spread evenly over"

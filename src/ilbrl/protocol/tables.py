@@ -36,16 +36,25 @@ class Candidate(NamedTuple):
     device: str
     versions: dict[str, str]
 
+    @property
+    def key(self) -> tuple[str, int, int]:
+        return self.algorithm, self.configuration, self.policy_seed
+
+    @property
+    def job(self) -> str:
+        """Id of the job that trained it."""
+        return self.policy.parent.name
+
 
 def candidates(trained: Sequence[Path], evaluated: Sequence[Path]) -> list[Candidate]:
     """Every candidate of finished training jobs, with the estimates of finished evaluation jobs."""
     estimates: dict[tuple[str, int, int], list[Mapping[str, Any]]] = {}
     for folder in evaluated:
-        for e in read_json(folder / "result.json")["estimates"]:
+        for e in read_json(folder / "result.json", "estimates")["estimates"]:
             estimates.setdefault((e["algorithm"], e["configuration"], e["policy_seed"]), []).append(e)
     found = []
     for folder in trained:
-        result = read_json(folder / "result.json")
+        result = read_json(folder / "result.json", "algorithm", "members", "updates", "seconds", "device", "versions")
         found += [
             Candidate(
                 algorithm=result["algorithm"],
@@ -66,6 +75,18 @@ def candidates(trained: Sequence[Path], evaluated: Sequence[Path]) -> list[Candi
     return sorted(found, key=lambda c: (order.index(c.algorithm), c.configuration, c.policy_seed))
 
 
+def true_scores(
+    found: Sequence[Candidate], recorded: Sequence[Mapping[str, Any]]
+) -> dict[tuple[str, int, int], Mapping[str, Any]]:
+    """Candidate → its recorded score. One of a policy that another job trained, from other data, is nobody's here.
+
+    Scores from before they named their job count for whoever has the number.
+    """
+    by_key = {(score["algorithm"], score["configuration"], score["policy_seed"]): score for score in recorded}
+    pairs = ((c, by_key.get(c.key)) for c in found)
+    return {c.key: score for c, score in pairs if score is not None and score.get("job", c.job) == c.job}
+
+
 def write_results(
     path: Path,
     study: str,
@@ -78,7 +99,7 @@ def write_results(
     """results.csv: `chosen` is algorithm → selected configuration, `played` the true scores that are known by now."""
     rows = []
     for c in found:
-        true = played.get((c.algorithm, c.configuration, c.policy_seed), {})
+        true = played.get(c.key, {})
         diverged = [
             {"evaluation_seed": s, "value": None, "verdict": "diverged", "decided_at": ""} for s in evaluation_seeds
         ]
@@ -97,7 +118,7 @@ def write_results(
 
 def join(path: Path, columns: Sequence[str], parts: Sequence[Path], **filled: str) -> None:
     """One CSV file of several with the same columns, of which some are `filled` alike in every row."""
-    rows = (row | filled for part in parts for row in read_csv(part))
+    rows = (row | filled for part in parts for row in read_csv(part, *columns))
     write_csv(path, columns, ([row[c] for c in columns] for row in rows))
 
 

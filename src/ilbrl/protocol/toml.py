@@ -7,6 +7,7 @@ in memory (`"ilbrl.lam"`); its values are kept as text.
 from __future__ import annotations
 
 import json
+import math
 import re
 import tomllib
 import types
@@ -86,7 +87,9 @@ def _key(dotted: str) -> str:
 
 
 def _literal(value: Any) -> str:
-    """A TOML value; JSON's spelling of texts, numbers, truth values and lists is also TOML's."""
+    """A TOML value; JSON's spelling of texts, finite numbers, truth values and lists is also TOML's."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # inf, -inf, nan
     return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)
 
 

@@ -11,18 +11,19 @@ import numpy as np
 
 from ilbrl import envs
 from ilbrl.policy import Policy
+from ilbrl.protocol.fingerprint import fingerprint
 from ilbrl.protocol.folder import write_json
 from ilbrl.protocol.jobs import Job, Report
 from ilbrl.protocol.logs import Parts
 from ilbrl.protocol.study import Study
 
 
-def job(study: Study, entries: Sequence[Mapping[str, Any]], purpose: str) -> Job:
+def job(study: Study, parts: Parts, entries: Sequence[Mapping[str, Any]], purpose: str) -> Job:
     """entries: {algorithm, configuration, policy_seed, job, policy}, by the ids of the training jobs that made them.
 
     With the selected policies the policies behind the logs are played too, for comparison.
     """
-    policies = len(entries) + (2 if purpose == "final" else 0)
+    references = {role: fingerprint(policy) for role, policy in _behind(parts, purpose).items()}
     return Job(
         "final",
         {
@@ -31,9 +32,10 @@ def job(study: Study, entries: Sequence[Mapping[str, Any]], purpose: str) -> Job
             "environment_seeds": study.final.environment_seeds,
             "policies": [dict(entry) for entry in entries],
             "purpose": purpose,
-        },
+        }
+        | ({"references": references} if references else {}),
         upstream=tuple(sorted({entry["job"] for entry in entries})),
-        members=policies,
+        members=len(entries) + len(references),
     )
 
 
@@ -42,11 +44,11 @@ def work(inputs: Mapping[str, Any], parts: Parts, upstream: Sequence[Path], fold
     folders = {path.name: path for path in upstream}
     entries = inputs["policies"]
     policies = [Policy.load(folders[entry["job"]] / entry["policy"]) for entry in entries]
-    behind = {parts.roles[k.name]: k.policy for k in reversed(parts.known)} if inputs["purpose"] == "final" else {}
+    behind = _behind(parts, inputs["purpose"])
     before = envs.environment_calls(inputs["purpose"])
     returns = play([*policies, *behind.values()], inputs)
     calls = {k: v - asdict(before)[k] for k, v in asdict(envs.environment_calls(inputs["purpose"])).items()}
-    names = ("algorithm", "configuration", "policy_seed")
+    names = ("algorithm", "configuration", "policy_seed", "job")
     scores = [{n: entry[n] for n in names} | score(inputs["task"], r) for entry, r in zip(entries, returns)]
     played = (score(inputs["task"], r) for r in returns[len(entries) :])
     references = {
@@ -63,6 +65,11 @@ def work(inputs: Mapping[str, Any], parts: Parts, upstream: Sequence[Path], fold
             "references": references,
         },
     )
+
+
+def _behind(parts: Parts, purpose: str) -> dict[str, Any]:
+    """Role → the policy behind its logs, where these are played for comparison."""
+    return {parts.roles[known.name]: known.policy for known in parts.known} if purpose == "final" else {}
 
 
 def play(policies: Sequence[Any], inputs: Mapping[str, Any]) -> list[np.ndarray]:

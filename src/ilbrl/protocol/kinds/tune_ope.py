@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ilbrl import ope
 from ilbrl.feed import Spec
-from ilbrl.policy import Policy
 from ilbrl.protocol.evaluator import EVALUATION_PARTS, settings_of
+from ilbrl.protocol.fingerprint import fingerprint
 from ilbrl.protocol.folder import write_csv, write_json
 from ilbrl.protocol.jobs import Job, Report
 from ilbrl.protocol.logs import Parts
@@ -28,7 +27,7 @@ def job(study: Study, parts: Parts) -> Job:
             "settings": [setting.as_dict() for setting in settings],
             "known": {
                 known.name: {
-                    "policy": _fingerprint(known.policy),
+                    "policy": fingerprint(known.policy),
                     "variant": known.variant,
                     "episodes": known.episodes.content_hash,
                 }
@@ -66,14 +65,3 @@ def work(inputs: Mapping[str, Any], parts: Parts, upstream: Sequence[Path], fold
     ]
     write_csv(folder / "values.csv", VALUES, values)
     write_json(folder / "result.json", tuning.to_json())
-
-
-def _fingerprint(policy: Any) -> str:
-    """SHA-256 of what makes a policy act as it does."""
-    assert isinstance(policy, Policy)
-    digest = hashlib.sha256(repr((policy.head, policy.activation, policy.log_std_bounds, policy.mean_bound)).encode())
-    for array in (*(a for layer in policy.layers for a in layer), policy.action_low, policy.action_high):
-        digest.update(array.tobytes())
-    for array in (policy.obs_mean, policy.obs_std):
-        digest.update(b"" if array is None else array.tobytes())
-    return digest.hexdigest()
