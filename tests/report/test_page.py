@@ -171,6 +171,21 @@ def test_a_played_run_without_its_results_has_a_page_that_says_so(make_run, tmp_
     assert "An environment was played, but results.csv, which shows by whom, is missing or damaged" in text
 
 
+def test_a_selection_from_values_still_moving_says_so(make_run, tmp_path):
+    runs = [make_run(name, study=name, algorithms=("bc",), configurations=1) for name in "ab"]
+    assert "still moving had to count" not in outline(write_page(runs, tmp_path / "settled.html"))
+    selection = json.loads((runs[1] / "selection.json").read_text())
+    selection["algorithms"]["bc"]["reason"] += ", from evaluations of which too few had converged: some still moving"
+    (runs[1] / "selection.json").write_text(json.dumps(selection))
+    page = write_page(runs, tmp_path / "moving.html")
+    text = outline(page)
+    assert text.count("Too few of its evaluations had converged: values still moving had to count.") == 1
+    assert page.read_text().count('<span class="state moving">still moving</span>') == 1  # beside the value compared
+    assert text.count("too few had converged: some still moving.") == 1  # why each was selected
+    labels = [pictures(page)[f"run{i}-offline-values"]["series"][0]["labels"] for i in range(2)]
+    assert labels == [["BC, configuration 0"], ["BC, configuration 0, still moving"]]
+
+
 def test_lines_are_thinned_to_a_budget(make_run, tmp_path, monkeypatch):
     monkeypatch.setattr("ilbrl.report.page.LINE_BUDGET", 1)
     drawn = pictures(write_page([make_run(algorithms=("bc",))], tmp_path / "report.html"))

@@ -73,11 +73,14 @@ def _run(index: int, run: Run, summary: Summary, own: dict[str, Picture]) -> dic
         for name, value in candidate.hyperparameters.items():
             if value not in values.setdefault(name, []):
                 values[name].append(value)
+    overall = run.selection.overall
+    chosen = run.selection.algorithms.get(overall.algorithm or "") if overall else None
     searched = tuple(name for name, found in values.items() if len(found) > 1)
     return {
         "id": f"run{index}",
         "run": run,
         "verdict": summary.verdicts[index],
+        "moving": chosen is not None and chosen.moving,
         "pictures": own,
         "training": [name for name in own if name.startswith("training-")],
         "evaluator": run.tuning.chosen_evaluator,

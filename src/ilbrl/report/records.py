@@ -172,6 +172,11 @@ class Chosen:
     table: tuple[Ranked, ...] = ()
     reason: str | None = None
 
+    @property
+    def moving(self) -> bool:
+        """Whether evaluations that had not converged had to count, of which only the reason tells."""
+        return "still moving" in (self.reason or "")
+
 
 @dataclass(frozen=True)
 class Overall:

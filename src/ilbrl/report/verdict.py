@@ -49,6 +49,8 @@ def verdict(run: Run) -> Verdict:
     name, chosen = display(overall.algorithm), run.selection.algorithms.get(overall.algorithm, Chosen())
     seed = "" if chosen.best_seed is None else f", seed {chosen.best_seed}"
     which = f"{name}, configuration {overall.configuration}{seed}. {sentence(overall.reason or '')}".strip()
+    if chosen.moving:
+        which += " Too few of its evaluations had converged: values still moving had to count."
     score = _score(run, overall.algorithm)
     exploratory = reference_score(run, "exploratory")
     headline = f"Deploy {name}"

@@ -24,6 +24,7 @@ def offline_values(run: Run, only: Sequence[str] | None = None) -> Picture | Non
         value, half = np.array([chosen[name].value], float), NORMAL_95 * (chosen[name].value_std_error or 0.0)
         y, label = np.array([len(shown) - 1.0 - i]), f"{display(name)}, configuration {chosen[name].configuration}"
         label += ", error not known" if chosen[name].value_std_error is None else ""
+        label += ", still moving" if chosen[name].moving else ""
         series.append(Series(display(name), look[name], value, y, "points", value - half, value + half, (label,)))
     return Picture(
         "offline-values" if only is None else "ablation-offline", "What each algorithm is worth offline",
