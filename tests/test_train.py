@@ -140,6 +140,8 @@ def test_a_population_too_large_for_memory_trains_in_groups(whole, monkeypatch, 
     for ours, theirs in zip(jax.tree.leaves(split.state), jax.tree.leaves(whole.state), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-5)
     assert split.metrics["critic_loss"].shape == (1, 2)
+    train.forget_checkpoint(tmp_path / "p.safetensors")
+    assert not list(tmp_path.iterdir())
 
 
 def test_static_fields_cannot_differ():
@@ -160,11 +162,12 @@ def test_log_lines_repeated_after_a_crash_are_replaced(tmp_path):
     assert [(line["update"], line["loss"]) for line in lines] == [(10, [1.0]), (20, [2.0]), (30, [2.0])]
 
 
-def test_members_are_spread_over_devices():
-    """Three virtual devices, four members: padded, sharded, and the same result as on one device."""
+def test_members_are_spread_over_devices(tmp_path):
+    """Three virtual devices, four members: padded, sharded, and the same result as on one device, which may go on."""
     script = textwrap.dedent("""
-        import jax, numpy as np
+        import jax, numpy as np, sys
         from dataclasses import replace
+        from pathlib import Path
         from ilbrl import train
         from ilbrl.agents import td3bc
         from ilbrl.feed import Feed, Spec
@@ -176,13 +179,22 @@ def test_members_are_spread_over_devices():
         spec = Spec(np.zeros(3), np.ones(3), -np.ones(2), np.ones(2))
         configs = [replace(cfg, lam=l) for l in (0.1, 0.5, 1.0, 2.0)]
         fitted = train.fit(td3bc, configs, [0, 1, 2, 3], f, spec, 50, quiet=True)
+        path, until = Path(sys.argv[1]), 20 if len(jax.devices()) == 3 else 50
+        kept = train.fit(td3bc, configs, [0, 1, 2, 3], f, spec, until, resume_from=path, quiet=True)
+        assert kept.metrics["update"][0] == 20
+        if until == 50:
+            for whole, continued in zip(jax.tree.leaves(fitted.state), jax.tree.leaves(kept.state)):
+                np.testing.assert_allclose(whole, continued, rtol=1e-3, atol=1e-5)
         print(len(jax.devices()), *(f"{np.abs(np.asarray(x)).sum():.4f}" for x in jax.tree.leaves(fitted.state)[:3]))
         print(*(f"{np.abs(np.asarray(jax.tree.leaves(fitted.state)[1][p])).sum():.4f}" for p in range(4)))
     """)
     said = {}
-    for devices in (1, 3):
+    for devices in (3, 1):
         env = {**os.environ, "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}", "JAX_PLATFORMS": "cpu"}
-        done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", script, str(tmp_path / "p.safetensors")], env=env, capture_output=True, text=True
+        )
+        assert not done.returncode, done.stderr
         said[devices] = done.stdout.split()
     assert (said[1][0], said[3][0]) == ("1", "3")
     np.testing.assert_allclose([float(x) for x in said[1][1:]], [float(x) for x in said[3][1:]], rtol=1e-4)

@@ -27,11 +27,14 @@ class Checkpoint:
         self.save_every = save_every
         self.saved = time.monotonic()
 
-    def write(self, state: Any, done: int, history: list[dict[str, Any]], last: bool) -> None:
-        """Replace the file by the state after `done` updates, if it is time to."""
+    def write(self, state: Any, members: int, done: int, history: list[dict[str, Any]], last: bool) -> None:
+        """Replace the file by the first `members` of the state after `done` updates, if it is time to.
+
+        What stands behind them fills up the devices in use, and the run may continue on others.
+        """
         if self.path is None or not (last or time.monotonic() - self.saved > self.save_every):
             return
-        arrays = {f"state/{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(state))}
+        arrays = {f"state/{i}": np.asarray(leaf)[:members] for i, leaf in enumerate(jax.tree.leaves(state))}
         for name in history[0] if history else ():
             arrays[f"history/{name}"] = np.stack([np.asarray(record[name]) for record in history])
         with written_whole(self.path) as partial:

@@ -162,6 +162,8 @@ def _train(loop: Loop, inputs: Any, kept: Checkpoint, log: Log | None, advance: 
     state = jax.jit(jax.vmap(lambda c, key: loop.learner.init(c, loop.spec, key)))(cfg, init_keys)
     population = Members(state, jnp.full(len(padded), -1, jnp.int32))
     population, done, history = kept.read(population)
+    if done:
+        population = jax.tree.map(lambda leaf: leaf[padded], population)  # a checkpoint holds the members alone
     if done > loop.updates:
         raise IlbrlError(
             f"{kept.path}: already at {done:,} updates, {loop.updates:,} were asked for; use another folder"
@@ -181,7 +183,7 @@ def _train(loop: Loop, inputs: Any, kept: Checkpoint, log: Log | None, advance: 
             rate = length * members / (time.monotonic() - before)
             log({"update": done, "updates_per_second": rate, "diverged": diverged, **record})
         advance(length * members, note=f"{diverged.sum()} of {members} diverged" if diverged.any() else "")
-        kept.write(population, done, history, last=done == loop.updates)
+        kept.write(population, members, done, history, last=done == loop.updates)
     host = jax.tree.map(lambda leaf: np.asarray(leaf)[:members], population)
     broken = _has_nan(host.state, members) & (host.diverged_at < 0)  # by the very last update: no loss has shown it yet
     return host.state, np.where(broken, loop.updates - 1, host.diverged_at), history
@@ -194,6 +196,12 @@ def _has_nan(state: Any, members: int) -> np.ndarray:
 
 def _group_file(path: Path | None, number: int, groups: int) -> Path | None:
     return path if path is None or groups == 1 else path.with_stem(f"{path.stem}-{number + 1}-of-{groups}")
+
+
+def forget_checkpoint(path: Path) -> None:
+    """Remove what `fit(…, resume_from=path)` has kept, of the whole population or group by group."""
+    for file in (path, *path.parent.glob(f"{path.stem}-*-of-*{path.suffix}")):
+        file.unlink(missing_ok=True)
 
 
 def _join_histories(histories: Sequence[list[dict[str, Any]]]) -> dict[str, np.ndarray]:
