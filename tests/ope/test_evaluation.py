@@ -122,6 +122,9 @@ def test_sampled_actions_are_drawn_once_from_the_policy():
     np.testing.assert_array_equal(drawn, act("p", ope.Sampled(policy), seen, 1))
     assert np.arctanh(drawn).std() == pytest.approx(0.5, rel=0.03)
     assert (act("p", policy, seen, 1) == 0).all()  # the policy itself: its mean action
+    for asked in (policy, ope.Sampled(policy)):
+        with pytest.raises(IlbrlError, match=f"policy p: takes observations of {policy.obs_dim} numbers"):
+            act("p", asked, np.zeros((3, policy.obs_dim + 1)), 1)
 
 
 def test_policies_of_another_task_are_refused(data, tiny):

@@ -83,6 +83,9 @@ def test_truth_is_the_mean_return_of_complete_episodes(linear):
     assert truth.cut_off == pytest.approx(0.9**25)
     with pytest.raises(IlbrlError, match="no complete episode"):
         ope.truth(ope.Known("k", lambda x: x, log.transitions(0, 10), "mean"), 0.9)
+    holed = replace(log, rewards=np.where(np.arange(len(log)) == 30, np.nan, log.rewards))
+    with pytest.raises(IlbrlError, match=r"known policy k: linear 0\.8: rewards of episode 1 are not finite"):
+        ope.truth(ope.Known("k", lambda x: x, holed, "mean"), 0.9)
 
 
 def test_variants_of_a_known_policy(linear):

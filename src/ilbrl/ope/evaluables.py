@@ -51,6 +51,12 @@ def logged_next_actions(log: Dataset) -> NextActions:
 
 def act(name: str, policy: Any, observations: np.ndarray, act_dim: int) -> np.ndarray:
     """[N, act_dim] actions of a policy that can be asked, in the environment's units."""
+    own = policy.policy if isinstance(policy, Sampled) else policy
+    if isinstance(own, Policy) and own.obs_dim != observations.shape[1]:
+        raise IlbrlError(
+            f"policy {name}: takes observations of {own.obs_dim} numbers, and those of the logs have"
+            f" {observations.shape[1]}; is it a policy of this task?"
+        )
     if isinstance(policy, Sampled):
         rng = np.random.default_rng(policy.seed)
         answer: Callable[[np.ndarray], np.ndarray] = lambda rows: policy.policy.act(rows, rng)  # noqa: E731

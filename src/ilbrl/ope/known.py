@@ -58,6 +58,12 @@ def truth(known: Known, gamma: float) -> Truth:
             " bring at least one episode that ends in a terminal or a time-out"
         )
     returns, lengths = log.returns(gamma)[log.complete], log.episode_lengths[log.complete]
+    if not np.isfinite(returns).all():
+        episode = np.flatnonzero(log.complete)[~np.isfinite(returns)][0]
+        raise IlbrlError(
+            f"known policy {known.name}: {log.source}: rewards of episode {episode} are not finite, so its true value"
+            " is unknown; repair them or leave the episode out"
+        )
     terminated = log.terminals[(log.episode_starts + log.episode_lengths - 1)[log.complete]]
     std_error = float(returns.std(ddof=1) / np.sqrt(len(returns))) if len(returns) > 1 else float("nan")
     cut_off = float(np.where(terminated, 0.0, gamma**lengths).mean())
