@@ -66,7 +66,9 @@ def test_policies_get_values_files_and_figures(folder, tmp_path, capsys):
         assert entry["verdict"] == "moving"  # 60 updates are next to nothing, and it says so
         assert entry["interval"][0] <= entry["value"] <= entry["interval"][1]
     assert result["initial_states"] == 2 * 9
-    assert {"evaluation.json", "values.png"} <= {path.name for path in tmp_path.iterdir()}
+    assert {path.name for path in tmp_path.iterdir()} == {"evaluation.json", "values.png"}
+    assert evaluate(folder, "--policy", policies[0], "--updates", "20", "--out", str(tmp_path)) == 0
+    assert list(json.loads((tmp_path / "evaluation.json").read_text())["policies"]) == policies[:1]
 
 
 def test_tuning_writes_the_setting_that_a_later_call_uses(folder, tmp_path, capsys):
@@ -82,7 +84,7 @@ def test_tuning_writes_the_setting_that_a_later_call_uses(folder, tmp_path, caps
     assert len(record["configurations"]) == 3
     assert record["known"]["other"]["variant"] == "mean"
     assert record["known"]["expert"]["truth"] > record["known"]["other"]["truth"]
-    assert {"calibration.png", "known-values.png"} <= {path.name for path in tmp_path.iterdir()}
+    assert {path.name for path in tmp_path.iterdir()} == {"tuning.json", "calibration.png", "known-values.png"}
 
     policy = str(folder / "expert.safetensors")
     logs = ["--expert", str(folder / "expert.npz"), "--data", str(folder / "other.npz"), "--quiet", "--seeds", "1"]

@@ -20,6 +20,7 @@ from ilbrl.errors import IlbrlError
 from ilbrl.files import written_whole
 from ilbrl.ope.plots import Point, curves_of, plot_calibration, plot_curves
 from ilbrl.policy import Policy
+from ilbrl.train import forget_checkpoint
 
 UPDATES = 100_000
 
@@ -98,6 +99,9 @@ def main(words: list[str]) -> int:
         if args.out is not None:
             _write(args.out / "evaluation.json", result["evaluation"])
             plot_curves(curves_of(evaluation), args.out / "values.png")
+    if args.out is not None:  # all is written: nothing to continue from, and another evaluation may follow
+        for stage in result:
+            forget_checkpoint(args.out / f"{stage}.safetensors")
     print(json.dumps(result, indent=1) if args.json else _as_text(result))
     return int(_is_bad_news(result))
 
