@@ -103,22 +103,37 @@ def test_the_final_job_depends_on_the_policies_behind_the_logs(tiny, files, tmp_
         ("audit.json", '{"events": []}', "it lacks command, started.*restore it"),
         ("audit.json", "[]", "no JSON object.*restore it"),
         ("selection.json", '{"algorithms"', "remove it"),
-        ("jobs/train-*/result.json", '{"algorithm": "bc"', "remove the folder .*jobs/train-.* same command"),
-        ("jobs/train-*/result.json", "{}", "it lacks device.*remove the folder"),
-        ("jobs/evaluate-*/result.json", "", "remove the folder .*jobs/evaluate-"),
-        ("jobs/tune-ope-*/result.json", "{}", "remove the folder .*jobs/tune-ope-"),
-        ("jobs/train-*/curves.csv", None, "cannot be read .*remove the folder .*jobs/train-"),
         (
-            "jobs/train-*/curves.csv",
-            "algorithm,configuration\nbc,1\n",
-            "lacks the column policy_seed.*remove the folder",
+            "jobs/train-*/result.json",
+            '{"algorithm": "bc"',
+            "is not what its job left; remove the folder .* same command",
         ),
+        ("jobs/evaluate-*/values.csv", None, "is missing; remove the folder .*jobs/evaluate-"),
+        ("jobs/tune-ope-*/job.json", "", "is damaged .*remove the folder .*jobs/tune-ope-"),
     ],
 )
 def test_damaged_files_are_named_with_the_way_out(run, tiny, name, content, remedy):
     path = next(run.glob(name))
     path.unlink() if content is None else path.write_text(content)
     with pytest.raises(IlbrlError, match=rf"{path}: .*{remedy}"):
+        tiny.run(run, quiet=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("jobs/train-*/result.json", "{}", "it lacks device.*remove the folder"),
+        ("jobs/evaluate-*/result.json", "", "is damaged .*remove the folder .*jobs/evaluate-"),
+        ("jobs/train-*/curves.csv", None, "cannot be read .*remove the folder .*jobs/train-"),
+        ("jobs/train-*/curves.csv", "algorithm\nbc\n", "lacks the column configuration.*remove the folder"),
+    ],
+)
+def test_damaged_jobs_from_before_their_files_were_recorded(run, tiny, name, content, said):
+    for record in run.glob("jobs/*/job.json"):
+        write_json(record, {k: v for k, v in read_json(record).items() if k != "files"})
+    path = next(run.glob(name))
+    path.unlink() if content is None else path.write_text(content)
+    with pytest.raises(IlbrlError, match=rf"{path}: .*{said}"):
         tiny.run(run, quiet=True)
 
 

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ilbrl.protocol.folder import damaged, read_json
+
 RECIPE = 1  # raise it when the same inputs come to give another result
 UNFINISHED = ("checkpoint",)  # how files begin that only serve an unfinished job
 
@@ -61,13 +63,22 @@ class Store:
         place = self.workplace(job)
         for file in unfinished(place):
             file.unlink()
-        record = {"kind": job.kind, "inputs": job.inputs, "upstream": job.upstream}
+        files = {path.name: _digest(path) for path in sorted(place.iterdir()) if path.name != "job.json"}
+        record = {"kind": job.kind, "inputs": job.inputs, "upstream": job.upstream, "files": files}
         (place / "job.json").write_text(json.dumps(record, indent=1, sort_keys=True) + "\n")
         for file in place.iterdir():
             with file.open("rb") as stream:
                 os.fsync(stream.fileno())
         place.rename(self.path(job.id))
         return self.path(job.id)
+
+    def check(self, job: Job) -> None:
+        """Refuse a finished job whose files are not what it left; jobs from before these were recorded pass."""
+        folder = self.path(job.id)
+        for name, digest in read_json(folder / "job.json").get("files", {}).items():
+            file = folder / name
+            if not file.is_file() or _digest(file) != digest:
+                raise damaged(file, "is missing" if not file.exists() else "is not what its job left")
 
     def receive(self, job: Job, files: Mapping[str, bytes]) -> Path:
         """The result of a job that was done elsewhere."""
@@ -80,6 +91,11 @@ class Store:
     def contents(self, id: str) -> dict[str, bytes]:
         """The files of a finished job, to be sent elsewhere."""
         return {path.name: path.read_bytes() for path in sorted(self.path(id).iterdir())}
+
+
+def _digest(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def unfinished(place: Path) -> list[Path]:

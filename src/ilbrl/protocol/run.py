@@ -101,6 +101,8 @@ def reveal(out: Path, *, executor: str = "local", quiet: bool = False, **options
             raise IlbrlError(
                 f"{out}: {len(missing)} jobs are missing ({missing[0]}, …); run the study to its end first"
             )
+        for job in (*trained, *evaluated):
+            s.store.check(job)
         found, selection = phases.candidates(s, trained, evaluated), read_json(out / "selection.json", "algorithms")
         selected = phases.chosen_candidates(found, selection)
         others = [c for c in found if c not in selected and not c.diverged]

@@ -86,6 +86,9 @@ def showing_progress(s: Session) -> Iterator[Session]:
 def do(s: Session, parts: Parts, jobs: Sequence[Job]) -> list[Path]:
     """The folders of these jobs' results; those that are not there yet are done now."""
     missing = [job for job in jobs if not s.store.has(job)]
+    for job in jobs:
+        if job not in missing:
+            s.store.check(job)
     finished = len(jobs) - len(missing)
     s.advance(sum(job.updates for job in jobs if job not in missing))
 
