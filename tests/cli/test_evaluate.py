@@ -8,7 +8,7 @@ import pytest
 
 from ilbrl import ope
 from ilbrl.cli import main
-from ilbrl.cli.evaluate import _as_text
+from ilbrl.cli.evaluate_text import as_text
 from ilbrl.data import Dataset, save
 from ilbrl.policy import Policy
 
@@ -123,7 +123,7 @@ def test_an_estimate_of_nothing_is_a_number():
     row = {"verdict": "moving", "truth": 1.0, "estimate": 0.0}
     chosen = {**ope.Setting(0.5).as_dict(), "policies": {"expert": row}}
     tuning = {"configurations": [chosen], "chosen": 0, "trust": {"verdict": "care", "reasons": []}}
-    assert _as_text({"tuning": tuning}).splitlines()[2].split() == ["expert", "0", "1", "moving"]
+    assert as_text({"tuning": tuning}).splitlines()[2].split() == ["expert", "0", "1", "moving"]
 
 
 def test_one_known_policy_is_used_with_care_at_best(folder, capsys):
