@@ -27,14 +27,17 @@ class Checkpoint:
         self.save_every = save_every
         self.saved = time.monotonic()
 
-    def write(self, state: Any, members: int, done: int, history: list[dict[str, Any]], last: bool) -> None:
-        """Replace the file by the first `members` of the state after `done` updates, if it is time to.
+    def write(
+        self, state: Any, done: int, history: list[dict[str, Any]], last: bool, members: int | None = None
+    ) -> None:
+        """Replace the file by the state after `done` updates, if it is time to.
 
-        What stands behind them fills up the devices in use, and the run may continue on others.
+        members: of a population, how many to keep. What stands behind them fills up the devices in use, and the run
+        may continue on others.
         """
         if self.path is None or not (last or time.monotonic() - self.saved > self.save_every):
             return
-        arrays = {f"state/{i}": np.asarray(leaf)[:members] for i, leaf in enumerate(jax.tree.leaves(state))}
+        arrays = {f"state/{i}": _first(leaf, members) for i, leaf in enumerate(jax.tree.leaves(state))}
         for name in history[0] if history else ():
             arrays[f"history/{name}"] = np.stack([np.asarray(record[name]) for record in history])
         with written_whole(self.path) as partial:
@@ -59,3 +62,7 @@ class Checkpoint:
         columns = {name.removeprefix("history/"): a for name, a in arrays.items() if name.startswith("history/")}
         history = [{name: column[i] for name, column in columns.items()} for i in range(len(columns.get("update", ())))]
         return jax.tree.unflatten(jax.tree.structure(fresh), leaves), int(header["done"]), history
+
+
+def _first(leaf: Any, members: int | None) -> np.ndarray:
+    return np.asarray(leaf) if members is None else np.asarray(leaf)[:members]

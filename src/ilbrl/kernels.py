@@ -20,7 +20,7 @@ vmap over twins and members adds axes to a kernel's grid. `interpret` runs the s
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -185,7 +185,9 @@ def _input_kernel(d_out, a1, a2, *rest, norm: bool):
         dx, dz1, dz2, d_scale1, d_shift1, d_scale2, d_shift2 = rest[12:]
     else:
         (w1, w2, w3, _, _, _), (dx, dz1, dz2) = rest[:6], rest[6:]
-        scale1 = shift1 = scale2 = shift2 = spread1 = spread2 = None
+        nothing: Any = None
+        spread1, spread2, scale1, shift1, scale2, shift2 = [nothing] * 6
+        d_scale1, d_shift1, d_scale2, d_shift2 = [nothing] * 4
     everything = pl.ds(0, w2.shape[0])
     last = d_out[...]
 

@@ -183,7 +183,7 @@ def _train(loop: Loop, inputs: Any, kept: Checkpoint, log: Log | None, advance: 
             rate = length * members / (time.monotonic() - before)
             log({"update": done, "updates_per_second": rate, "diverged": diverged, **record})
         advance(length * members, note=f"{diverged.sum()} of {members} diverged" if diverged.any() else "")
-        kept.write(population, members, done, history, last=done == loop.updates)
+        kept.write(population, done, history, last=done == loop.updates, members=members)
     host = jax.tree.map(lambda leaf: np.asarray(leaf)[:members], population)
     broken = _has_nan(host.state, members) & (host.diverged_at < 0)  # by the very last update: no loss has shown it yet
     return host.state, np.where(broken, loop.updates - 1, host.diverged_at), history
