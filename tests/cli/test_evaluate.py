@@ -105,11 +105,13 @@ def test_a_tuned_setting_brings_its_verdict(folder, tmp_path, capsys, verdict, s
     record = {"configurations": [setting.as_dict()], "chosen": 0, "updates": 5, "trust": trust}
     (tmp_path / "tuning.json").write_text(json.dumps(record))
     policy = str(folder / "expert.safetensors")
-    assert evaluate(folder, "--policy", policy, "--config", str(tmp_path / "tuning.json")) == code
+    words = ("--policy", policy, "--config", str(tmp_path / "tuning.json"), "--hidden", "4")
+    assert evaluate(folder, *words) == code
     shown = capsys.readouterr().out
     assert said in shown
     assert "because of this" in shown
     assert "untuned" not in shown
+    assert "another setting" not in shown
 
     del record["configurations"][0]["lr"]
     (tmp_path / "tuning.json").write_text(json.dumps(record))
@@ -117,6 +119,32 @@ def test_a_tuned_setting_brings_its_verdict(folder, tmp_path, capsys, verdict, s
     shown = capsys.readouterr().err
     assert "tuning.json: not a tuning.json" in shown
     assert "lacks 'lr'" in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "departure"),
+    [
+        (["--hidden", "3", "3"], "here hidden 3 3, not 4;"),
+        (["--hidden", "4", "--dtype", "bfloat16"], "here dtype bfloat16, not float32;"),
+        (["--hidden", "4", "--updates", "4"], "here 4 updates, not 5;"),
+        (["--hidden", "4", "--updates", "6"], None),
+    ],
+)
+def test_a_verdict_on_another_setting_is_withheld(folder, tmp_path, capsys, words, departure):
+    setting = ope.Setting(0.5, ope.Config(hidden=(4,)))
+    trust = {"verdict": "distrust", "reasons": ["because of this"], "distance_limit": 1e-9}
+    record = {"configurations": [setting.as_dict()], "chosen": 0, "updates": 5, "trust": trust}
+    (tmp_path / "tuning.json").write_text(json.dumps(record))
+    words = ["--policy", str(folder / "expert.safetensors"), "--config", str(tmp_path / "tuning.json"), *words]
+    assert evaluate(folder, *words) == int(departure is None)
+    shown = capsys.readouterr().out
+    assert ("because of this" in shown) == (departure is None)
+    assert f"the tuning's verdict belongs to another setting: {departure}" in shown or departure is None
+    evaluate(folder, *words, "--json")
+    result = json.loads(capsys.readouterr().out)["evaluation"]
+    assert result["trust"] == (trust if departure is None else None)
+    assert (result["trust_withheld"] is None) == (departure is None)
+    assert "farther from the data" in result["distance_warning"]  # is about the policy and the data, not the critics
 
 
 def test_an_estimate_of_nothing_is_a_number():

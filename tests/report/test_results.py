@@ -8,6 +8,7 @@ import pytest
 from ilbrl.errors import IlbrlError
 from ilbrl.report import write_page
 from ilbrl.report.results import read_run, read_runs
+from ilbrl.report.verdict import verdict
 
 
 def test_a_whole_folder_is_read_without_complaint(make_run):
@@ -81,7 +82,7 @@ def test_a_table_cut_in_half_keeps_its_whole_rows(make_run):
     lines = (folder / "results.csv").read_text().splitlines()
     (folder / "results.csv").write_text("\n".join([*lines[:4], lines[4][:40]]))
     run = read_run(folder)
-    assert run.missing == ("results.csv: 1 unreadable row, first in line 5, left out.",)
+    assert run.missing == ("results.csv: 1 unreadable row, first in line 5 (the row ends early), left out.",)
     assert len(run.candidates) == 1
 
 
@@ -93,6 +94,8 @@ def test_a_table_cut_in_half_keeps_its_whole_rows(make_run):
         ("results.csv", 3, "policy_seed"),
         ("curves.csv", 1, "algorithm"),
         ("curves.csv", 1, "metric"),
+        ("curves.csv", 1, "update"),
+        ("values.csv", 1, "stage"),
         ("values.csv", 1, "policy_seed"),
         ("values.csv", -1, "policy"),
     ],
@@ -109,6 +112,32 @@ def test_a_row_that_does_not_say_whose_it_is_is_left_out_and_noted(make_run, tmp
     (candidate,) = run.candidates
     assert len(candidate.verdicts) == (2 if name == "results.csv" else 3)
     assert write_page([folder], tmp_path / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "words"),
+    [("values.csv", "stage", "tuning, candidates"), ("results.csv", "verdict", "converged, moving, diverged")],
+)
+def test_a_word_that_is_not_in_the_contract_is_left_out_and_noted(make_run, name, column, words):
+    folder = make_run(algorithms=("bc",), configurations=1, seeds=1)
+    header, first, second, *rest = (folder / name).read_text().splitlines()
+    cells = second.split(",")
+    cells[header.split(",").index(column)] = "afterwards"
+    (folder / name).write_text("\n".join([header, first, ",".join(cells), *rest]))
+    said = f"{name}: 1 unreadable row, first in line 3 ('afterwards' is none of {words}), left out."
+    assert read_run(folder).missing == (said,)
+
+
+def test_a_candidate_without_a_verdict_has_none(make_run, tmp_path):
+    folder = make_run(algorithms=("bc",), configurations=1, seeds=1)
+    text = (folder / "results.csv").read_text()
+    (folder / "results.csv").write_text(text.replace(",converged,", ",,"))
+    run = read_run(folder)
+    (candidate,) = run.candidates
+    assert (candidate.verdict, candidate.offline_value) == ("no verdict", None)
+    assert "1 of 1 candidates have no verdict: results.csv does not say one." in verdict(run).what_would_change
+    page = write_page([folder], tmp_path / "report.html").read_text()
+    assert '<span class="state no-verdict">no verdict</span>' in page
 
 
 def test_a_table_without_a_column_says_which(make_run):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import tyro
 
 from ilbrl import ope
+from ilbrl.cli.evaluate_setting import UNTUNED, Evaluator, sized
 from ilbrl.cli.evaluate_text import as_text
 from ilbrl.cli.named import load_named
 from ilbrl.data import Dataset
@@ -22,8 +22,6 @@ from ilbrl.files import written_whole
 from ilbrl.ope.plots import Point, curves_of, plot_calibration, plot_curves
 from ilbrl.policy import Policy
 from ilbrl.train import forget_checkpoint
-
-UPDATES = 100_000
 
 
 @dataclass(frozen=True)
@@ -83,19 +81,20 @@ def main(words: list[str]) -> int:
     require_healthy(logs, expert, purpose="evaluation")
     composition = ope.held_out(expert, logs, args.seed)
     result: dict[str, Any] = {}
-    evaluator = Evaluator(DEFAULT, UPDATES)
+    evaluator = UNTUNED
     if args.tune:
-        tuning = _tune(args, composition, args.updates or UPDATES)
+        tuning = _tune(args, composition, args.updates or UNTUNED.updates)
         result["tuning"] = tuning.to_json()
-        evaluator = _chosen(result["tuning"])
+        evaluator = Evaluator.chosen_by(result["tuning"])
         if args.out is not None:
             _write(args.out / "tuning.json", result["tuning"])
             _draw_tuning(tuning, args.out)
     elif args.config is not None:
-        evaluator = _read_config(args.config)
+        evaluator = Evaluator.read(args.config)
     if policies:
-        updates = evaluator.updates if args.tune else args.updates or evaluator.updates
-        evaluation = _evaluate(args, composition, policies, evaluator.setting, updates)
+        if not args.tune:
+            evaluator = evaluator.adjusted(args.hidden, args.dtype, args.updates)
+        evaluation = _evaluate(args, composition, policies, evaluator)
         result["evaluation"] = _as_json(evaluation, composition, policies, evaluator)
         if args.out is not None:
             _write(args.out / "evaluation.json", result["evaluation"])
@@ -105,22 +104,6 @@ def main(words: list[str]) -> int:
             forget_checkpoint(args.out / f"{stage}.safetensors")
     print(json.dumps(result, indent=1) if args.json else as_text(result))
     return int(_is_bad_news(result))
-
-
-DEFAULT = ope.Setting(0.5, ope.Config(lr=3e-4, target_update_every=2.0), informed_start=True)
-
-
-class Evaluator(NamedTuple):
-    """A setting, and what its tuning says about it."""
-
-    setting: ope.Setting
-    updates: int  # that the known policies needed
-    trust: dict[str, Any] | None = None  # as in tuning.json; None: untuned
-
-    @property
-    def distance_limit(self) -> float:
-        limit = None if self.trust is None else self.trust["distance_limit"]
-        return math.inf if limit is None else float(limit)
 
 
 def find_policy(name: str) -> Policy:
@@ -148,13 +131,8 @@ def _check(args: Arguments) -> None:
         raise IlbrlError(f"--hidden {' '.join(map(str, args.hidden))}: a layer needs at least one unit")
 
 
-def _sized(setting: ope.Setting, args: Arguments) -> ope.Setting:
-    asked = {name: getattr(args, name) for name in ("hidden", "dtype") if getattr(args, name) is not None}
-    return replace(setting, config=replace(setting.config, **asked))
-
-
 def _tune(args: Arguments, composition: Composition, updates: int) -> ope.Tuning:
-    settings = [_sized(setting, args) for setting in ope.GRIDS[args.grid]]
+    settings = [sized(setting, args.hidden, args.dtype) for setting in ope.GRIDS[args.grid]]
     data = ope.EvaluationData.of_composition(composition, [setting.expert_fraction for setting in settings])
     checkpoint = None if args.out is None else args.out / "tuning.safetensors"
     known = _known(args.known, composition)
@@ -189,33 +167,16 @@ def _known(text: str, composition: Composition) -> list[ope.Known]:
     return found
 
 
-def _chosen(tuning: dict[str, Any]) -> Evaluator:
-    """The evaluator that a tuning.json describes."""
-    setting = ope.Setting.from_dict(tuning["configurations"][tuning["chosen"]])
-    trust = {name: tuning["trust"][name] for name in ("verdict", "reasons", "distance_limit")}
-    return Evaluator(setting, int(tuning["updates"]), trust)
-
-
-def _read_config(path: Path) -> Evaluator:
-    """The setting that an earlier tuning chose, and what it says about it."""
-    try:
-        return _chosen(json.loads(path.read_text()))
-    except FileNotFoundError:
-        raise IlbrlError(f"{path}: no such file; `ilbrl evaluate --tune … --out FOLDER` writes one") from None
-    except (IlbrlError, ValueError, KeyError, IndexError, TypeError) as error:
-        raise IlbrlError(f"{path}: not a tuning.json of ilbrl ({error})") from None
-
-
 def _evaluate(
-    args: Arguments, composition: Composition, policies: dict[str, Policy], setting: ope.Setting, updates: int
+    args: Arguments, composition: Composition, policies: dict[str, Policy], evaluator: Evaluator
 ) -> ope.Evaluation:
-    data = ope.EvaluationData.of_composition(composition, [setting.expert_fraction])
+    data = ope.EvaluationData.of_composition(composition, [evaluator.setting.expert_fraction])
     return ope.evaluate(
         policies,
         data,
-        [_sized(setting, args)],
+        [evaluator.setting],
         range(args.seeds),
-        updates,
+        evaluator.updates,
         resume_from=None if args.out is None else args.out / "evaluation.safetensors",
         quiet=args.quiet or args.json,
     )
@@ -255,6 +216,7 @@ def _as_json(
         "seconds": evaluation.seconds,
         "distance_warning": ope.distance_warning(distances, evaluator.distance_limit),
         "trust": evaluator.trust,
+        "trust_withheld": evaluator.trust_withheld,
         "notes": list(data.notes),
     }
 

@@ -32,7 +32,9 @@ def as_text(result: dict[str, Any]) -> str:
         lines += [f"note: {note}" for note in found["notes"]]
         if found["distance_warning"]:
             lines.append(f"warning: {found['distance_warning']}")
-        if found["trust"] is None:
+        if found["trust_withheld"]:
+            lines.append(found["trust_withheld"])
+        elif found["trust"] is None:
             lines.append("untuned settings: how far to trust these numbers is unknown until --tune --known … says so")
         elif "tuning" not in result:
             lines += _trust_lines(found["trust"])

@@ -97,7 +97,7 @@ def _kind_of(value: Any) -> str:
 
 
 def read_csv(path: Path, columns: dict[str, Any], note: Note, why_it_matters: str) -> list[dict[str, Any]]:
-    """Rows of a CSV file with the wanted columns as float, int or str; empty cells are None.
+    """Rows of a CSV file with the wanted columns as float, int, str or `one_of` some words; empty cells are None.
 
     Rows with a cell that does not fit (the last line of a file cut short) are left out, and that is noted once.
     """
@@ -114,15 +114,27 @@ def read_csv(path: Path, columns: dict[str, Any], note: Note, why_it_matters: st
         for number, cells in enumerate(reader, start=2):
             try:
                 rows.append({name: _cell(kind, cells[name]) for name, kind in columns.items()})
-            except (TypeError, ValueError):
-                bad.append(number)
+            except (TypeError, ValueError) as misfit:
+                bad.append((number, misfit))
     except csv.Error as error:
         note(f"{path.name} cannot be read beyond line {reader.line_num} ({error}).")
     if bad:
-        note(f"{path.name}: {len(bad)} unreadable row{'s' * (len(bad) > 1)}, first in line {bad[0]}, left out.")
+        (line, why), found = bad[0], f"{len(bad)} unreadable row{'s' * (len(bad) > 1)}"
+        note(f"{path.name}: {found}, first in line {line} ({why}), left out.")
     if not rows and not bad:
         note(f"{path.name} has no rows: {why_it_matters}.")
     return rows
+
+
+def one_of(*words: str) -> Callable[[str], str]:
+    """The kind of a column that holds only these."""
+
+    def kind(cell: str) -> str:
+        if cell not in words:
+            raise ValueError(f"{cell!r} is none of {', '.join(words)}")
+        return cell
+
+    return kind
 
 
 def _cell(kind: Any, cell: str | None) -> Any:

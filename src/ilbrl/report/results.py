@@ -11,25 +11,26 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ilbrl.errors import IlbrlError
-from ilbrl.report.reading import Note, read_csv, read_json, read_text
+from ilbrl.report.reading import Note, one_of, read_csv, read_json, read_text
 from ilbrl.report.records import Audit, Data, Reference, Scores, Selection, Tuning
 
 RESULTS = {
     "study": str, "task": str, "algorithm": str, "configuration": int, "policy_seed": int, "evaluation_seed": int,
-    "offline_value": float, "verdict": str, "decided_at": float, "diverged": int, "selected": int,
-    "true_return": float, "true_score": float, "true_episodes": float, "updates": float, "seconds": float,
-    "hyperparameters": dict, "device": str,
+    "offline_value": float, "verdict": one_of("converged", "moving", "diverged"), "decided_at": float, "diverged": int,
+    "selected": int, "true_return": float, "true_score": float, "true_episodes": float, "updates": float,
+    "seconds": float, "hyperparameters": dict, "device": str,
 }  # fmt: skip
 CURVES = {"algorithm": str, "configuration": int, "policy_seed": int, "update": float, "metric": str, "value": float}
 VALUES = {
-    "stage": str, "policy": str, "algorithm": str, "configuration": int, "policy_seed": int, "ope_configuration": str,
-    "evaluation_seed": int, "update": float, "value": float,
+    "stage": one_of("tuning", "candidates"), "policy": str, "algorithm": str, "configuration": int, "policy_seed": int,
+    "ope_configuration": str, "evaluation_seed": int, "update": float, "value": float,
 }  # fmt: skip
 
 CANDIDATE = ("algorithm", "configuration", "policy_seed")
 CANDIDATE_CURVE = (*CANDIDATE, "metric")
 CANDIDATE_VALUE = (*CANDIDATE, "evaluation_seed")
 KNOWN_VALUE = ("policy", "ope_configuration", "evaluation_seed")
+NO_VERDICT = "no verdict"
 
 
 class Candidate(NamedTuple):
@@ -56,7 +57,7 @@ class Candidate(NamedTuple):
         """The gravest of its evaluations."""
         if self.diverged:
             return "diverged"
-        return next((each for each in ("diverged", "moving") if each in self.verdicts), "converged")
+        return next((each for each in ("diverged", "moving", NO_VERDICT) if each in self.verdicts), "converged")
 
 
 class Curve(NamedTuple):
@@ -147,7 +148,8 @@ def read_run(folder: Path) -> Run:
     reveal = _optional(folder / "reveal.json", note, "the true scores of the other candidates cannot be shown")
     curves = read_csv(folder / "curves.csv", CURVES, note, "training curves cannot be drawn")
     values = read_csv(folder / "values.csv", VALUES, note, "the course of the offline values cannot be drawn")
-    by_stage = {stage: [row for row in values if row["stage"] == stage] for stage in ("tuning", "candidates")}
+    staged = _identified(values, ("stage",), "values.csv", note)
+    by_stage = {stage: [row for row in staged if row["stage"] == stage] for stage in ("tuning", "candidates")}
     first = rows[0] if rows else {}
     return Run(
         folder,
@@ -193,7 +195,7 @@ def _candidate(key: tuple, evaluations: list[dict[str, Any]], truth: Any) -> Can
         offline_value=float(np.mean(converged)) if converged else None,
         offline_std_error=float(np.std(converged, ddof=1) / np.sqrt(len(converged))) if several else None,
         unsettled_value=float(np.mean(moving)) if moving else None,
-        verdicts=tuple(row["verdict"] or "unknown" for row in evaluations),
+        verdicts=tuple(row["verdict"] or NO_VERDICT for row in evaluations),
         diverged=any(row["diverged"] for row in evaluations),
         selected=any(row["selected"] for row in evaluations),
         true_return=first["true_return"] if truth is None else truth.return_mean,
@@ -221,9 +223,7 @@ def _identified(rows: list[dict[str, Any]], key: tuple[str, ...], file: str, not
 
 def _curves(rows: list[dict[str, Any]], key: tuple[str, ...], file: str, note: Note) -> dict[tuple, Curve]:
     found: dict[tuple, list[tuple[float, float]]] = defaultdict(list)
-    for row in _identified(rows, key, file, note):
-        if row["update"] is not None:
-            found[tuple(row[name] for name in key)].append(
-                (row["update"], np.nan if row["value"] is None else row["value"])
-            )
+    for row in _identified(rows, (*key, "update"), file, note):
+        point = (row["update"], np.nan if row["value"] is None else row["value"])
+        found[tuple(row[name] for name in key)].append(point)
     return {name: Curve(*np.array(sorted(points, key=lambda point: point[0])).T) for name, points in found.items()}

@@ -11,7 +11,7 @@ import numpy as np
 from ilbrl.report.palette import display
 from ilbrl.report.pertask import NORMAL_95, Mean, normal_mean
 from ilbrl.report.records import Chosen, Overall
-from ilbrl.report.results import Run
+from ilbrl.report.results import NO_VERDICT, Run
 from ilbrl.report.selection import reference_score, scored, selection_regret, truth
 from ilbrl.report.wording import number, plus_minus, sentence
 
@@ -154,6 +154,8 @@ def _unsettled(run: Run) -> list[str]:
         said.append(f"{counts['moving']} of {total} candidates had values still moving at the end: evaluate longer.")
     if counts["diverged"]:
         said.append(f"{counts['diverged']} of {total} candidates diverged and were left out.")
+    if counts[NO_VERDICT]:
+        said.append(f"{counts[NO_VERDICT]} of {total} candidates have no verdict: results.csv does not say one.")
     return said
 
 
