@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ilbrl.errors import IlbrlError
+from ilbrl.files import written_whole
 
 Log = Callable[[dict[str, Any]], None]
 """Takes {"update": int, "updates_per_second": float, "diverged": [P] bool, metric: [P] floats, …}."""
@@ -38,7 +39,8 @@ def json_lines(path: Path) -> Log:
         nonlocal pending
         if pending and path.exists():
             kept = [line for line in path.read_text().splitlines(keepends=True) if _before(line, record["update"])]
-            path.write_text("".join(kept))
+            with written_whole(path) as partial:
+                partial.write_text("".join(kept))
         pending = False
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a") as file:

@@ -37,6 +37,20 @@ def test_all_diverged_is_bad_news(words, tmp_path, capsys):
     assert "diverged at update" in capsys.readouterr().out
 
 
+def test_metrics_that_are_no_numbers_are_null_in_json(words, tmp_path, capsys):
+    assert main([*words, "--out", str(tmp_path / "run"), "--critic-lr", "1e30", "--json"]) == 1
+    (member,) = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)["members"]
+    assert None in member.values()
+
+
+def test_warnings_of_the_doctor_are_shown_beside_the_json(words, tmp_path, capsys):
+    save(load(f"{tmp_path}/data.npz"), tmp_path / "expert.npz")
+    assert main([*words, "--out", str(tmp_path / "run"), "--json"]) == 0
+    shown = capsys.readouterr()
+    assert f"warning: {tmp_path}/data.npz: 200 of 200 expert transitions also stand in the other logs" in shown.err
+    assert json.loads(shown.out)["updates"] == 20
+
+
 def test_usage(capsys):
     assert main(["train"]) == 2
     assert main(["train", "--help"]) == 0

@@ -63,3 +63,19 @@ def test_the_hash_is_of_the_content_alone(full: Dataset) -> None:
     other = full.actions.copy()
     other[3, 1] += 1e-6
     assert replace(full, actions=other).content_hash != full.content_hash
+
+
+def test_what_has_no_columns_is_refused() -> None:
+    flags = np.zeros(5, bool)
+    with pytest.raises(IlbrlError, match="observations have no columns"):
+        Dataset(np.zeros((5, 0)), np.zeros((5, 1)), np.zeros((5, 0)), flags, flags)
+
+
+def test_bounds_that_differ_are_told_with_their_logs() -> None:
+    flags = np.zeros(5, bool)
+    one, other = (
+        Dataset(np.zeros((5, 1)), np.zeros((5, 1)), np.zeros((5, 1)), flags, flags, action_low=[low], source=name)
+        for name, low in (("a.npz", -1.0), ("b.npz", -2.0))
+    )
+    with pytest.raises(IlbrlError, match=r"action_low differ \(a\.npz \[-1\.\]; b\.npz \[-2\.\]\)"):
+        concatenate([one, other])

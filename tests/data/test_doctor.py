@@ -55,6 +55,29 @@ def test_what_training_reads_must_be_finite(field: str, value: float) -> None:
         require_healthy(broken)
 
 
+def test_monstrous_numbers_are_errors_though_they_are_finite() -> None:
+    found = next(f for f in examine(changed(healthy(), "actions", 4, (1, 2e18))) if f.grade == "error")
+    assert (found.field, found.row) == ("actions", 4)
+    assert found.message == "actions: more than 1e+18 in 1 row (first: row 4, column 1)"
+    doubles = replace(healthy(), rewards=np.full(len(healthy()), 1e300))
+    with pytest.raises(IlbrlError, match="more than float32 holds"):
+        require_healthy(doubles, purpose="evaluation")
+
+
+@pytest.mark.parametrize(("low", "high"), [(1.0, -1.0), (0.0, 0.0), (-np.inf, 1.0), (-1.0, np.nan)])
+def test_bounds_that_bound_nothing(low: float, high: float) -> None:
+    found = only(examine(replace(healthy(), action_low=np.array([-9, low]), action_high=np.array([9, high]))))
+    assert (found.grade, found.check) == ("error", "actions")
+    assert "the lower one below the upper one" in found.message
+
+
+def test_warnings_are_told_with_the_name_of_the_log() -> None:
+    said: list[str] = []
+    expert, logs = (replace(healthy(), source=name) for name in ("demos.npz", "logs.npz"))
+    require_healthy(logs, expert, warn=said.append)
+    assert [each.split(" transitions")[0] for each in said] == [f"logs.npz: {len(expert)} of {len(expert)} expert"]
+
+
 def test_rewards_matter_to_evaluation_alone() -> None:
     broken = changed(healthy(), "rewards", 7, np.nan)
     assert only(examine(broken)).grade == "warning"

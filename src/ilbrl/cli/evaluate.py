@@ -12,10 +12,9 @@ import tyro
 from ilbrl import ope
 from ilbrl.cli.evaluate_setting import UNTUNED, Evaluator, sized
 from ilbrl.cli.evaluate_text import as_text
-from ilbrl.cli.named import load_named
+from ilbrl.cli.named import load_named, warn_about
 from ilbrl.data import Dataset
 from ilbrl.data.benchmark import is_benchmark, source_policy
-from ilbrl.data.doctor import require_healthy
 from ilbrl.data.splits import Composition
 from ilbrl.errors import IlbrlError
 from ilbrl.files import written_whole
@@ -78,7 +77,7 @@ def main(words: list[str]) -> int:
     policies = {name: find_policy(name) for name in args.policy}
     expert = load_named(args.expert, count_in="episodes", quiet=args.quiet)
     logs = load_named(args.data, quiet=args.quiet)
-    require_healthy(logs, expert, purpose="evaluation")
+    warn_about(logs, expert, "evaluation")
     composition = ope.held_out(expert, logs, args.seed)
     result: dict[str, Any] = {}
     evaluator = UNTUNED
@@ -157,7 +156,7 @@ def _known(text: str, composition: Composition) -> list[ope.Known]:
         known = ope.known_of_composition(composition, **sides)[0]
         own: Dataset = load_named(logs) if logs else known.episodes
         if logs:
-            require_healthy(own, composition.training_expert, purpose="evaluation")
+            warn_about(own, composition.training_expert, "evaluation")
         found.append(replace(known, name=name, episodes=own))
     if len(from_data) > 1:
         raise IlbrlError(

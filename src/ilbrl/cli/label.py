@@ -11,9 +11,8 @@ import numpy as np
 import tyro
 
 from ilbrl.cli import label_discriminator
-from ilbrl.cli.named import load_named
+from ilbrl.cli.named import load_named, warn_about
 from ilbrl.data import Dataset, concatenate
-from ilbrl.data.doctor import require_healthy
 from ilbrl.data.summary import sparkline
 from ilbrl.errors import IlbrlError
 from ilbrl.feed import Spec
@@ -61,7 +60,7 @@ def main(words: list[str]) -> int:
     if args.plot is not None and args.plot.suffix.lower() not in FIGURES:
         raise IlbrlError(f"--plot {args.plot}: is no figure; name a file that ends in {', '.join(FIGURES)}")
     expert, data = load_named(args.expert, count_in="episodes"), load_named(args.data)
-    require_healthy(data, expert)
+    warn_about(data, expert)
     if args.reward == "discriminator":
         if args.explain is not None or args.plot is not None:
             raise IlbrlError("--explain and --plot show support rewards: leave --reward discriminator out")

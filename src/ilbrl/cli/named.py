@@ -1,12 +1,20 @@
-"""Datasets under the name the user typed, so that every error about them names the file."""
+"""Datasets under the name the user typed, so that every error and warning about them names the file."""
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 from ilbrl.data import Dataset, load
+from ilbrl.data.checks import Purpose
+from ilbrl.data.doctor import require_healthy
 from ilbrl.data.loading import Unit
 
 
 def load_named(what: str, count_in: Unit = "transitions", quiet: bool = False) -> Dataset:
     return replace(load(what, count_in=count_in, quiet=quiet), source=what)
+
+
+def warn_about(data: Dataset, expert: Dataset, purpose: Purpose = "imitation") -> None:
+    """Raise on what the doctor calls an error, and print what it calls a warning."""
+    require_healthy(data, expert, purpose, warn=lambda said: print(f"warning: {said}", file=sys.stderr))

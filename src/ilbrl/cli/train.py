@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from dataclasses import asdict, dataclass, field, make_dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import tyro
 
 from ilbrl.agents import AGENTS
-from ilbrl.cli.named import load_named
+from ilbrl.cli.named import load_named, warn_about
 from ilbrl.errors import IlbrlError
 from ilbrl.learning import DIVERGENCE_FACTOR, Learned, fit
 
@@ -51,10 +52,13 @@ def main(words: list[str]) -> int:
         return 0 if words else 2
     agent = words[0]
     run, config = _parse(agent, words[1:])
+    expert = load_named(run.expert, count_in="episodes", quiet=run.quiet)
+    data = load_named(run.data, quiet=run.quiet)
+    warn_about(data, expert)
     learned = fit(
         agent,
-        load_named(run.expert, count_in="episodes", quiet=run.quiet),
-        load_named(run.data, quiet=run.quiet),
+        expert,
+        data,
         config=config,
         seeds=run.seeds,
         updates=run.steps,
@@ -103,7 +107,11 @@ def _as_json(learned: Learned) -> dict[str, Any]:
                 "seed": seed,
                 "policy": str(path),
                 "diverged_at": int(learned.fitted.diverged_at[p]),
-                **{name: float(values[-1, p]) for name, values in learned.fitted.metrics.items() if name != "update"},
+                **{
+                    name: float(values[-1, p]) if math.isfinite(values[-1, p]) else None
+                    for name, values in learned.fitted.metrics.items()
+                    if name != "update"
+                },
             }
             for p, (seed, path) in enumerate(zip(learned.seeds, learned.files))
         ],

@@ -13,10 +13,11 @@ from ilbrl.data.findings import Finding, counted
 from ilbrl.data.fingerprints import transition_fingerprints
 
 Purpose = Literal["imitation", "evaluation"]
+LARGEST = 1e18  # squares of more do not fit float32
 
 
 def check_finite(dataset: Dataset) -> Iterator[Finding]:
-    """NaN and infinity in what training reads."""
+    """NaN, infinity and monstrous numbers in what training reads."""
     for field in ("observations", "actions", "next_observations", "log_probs"):
         array = getattr(dataset, field)
         if array is not None:
@@ -45,6 +46,11 @@ def check_action_bounds(dataset: Dataset) -> Iterator[Finding]:
     high = dataset.action_high if known else np.full(dataset.act_dim, 1, np.float32)
     assert low is not None
     assert high is not None
+    if not (np.isfinite(low) & np.isfinite(high) & (low < high)).all():
+        stated = f"{_short(low)} … {_short(high)}"
+        message = f"action bounds {stated}: each must be finite, and the lower one below the upper one"
+        yield Finding("error", "actions", "actions", None, message)
+        return
     slack = 1e-6 * (high - low)  # float32 rounding of an action on the bound
     outside = ((dataset.actions < low - slack) | (dataset.actions > high + slack)).any(1)
     if outside.any():
@@ -170,9 +176,11 @@ def log_prob_errors(dataset: Dataset) -> np.ndarray | None:
 
 
 def _not_finite(array: np.ndarray, field: str, grade: Literal["error", "warning"]) -> Iterator[Finding]:
-    for kind, test in (("NaN", np.isnan), ("infinity", np.isinf)):
-        if array.dtype.kind != "f":
-            continue
+    def is_monstrous(values: np.ndarray) -> np.ndarray:
+        return np.isfinite(values) & (np.abs(values) > LARGEST)
+
+    kinds = {"NaN": np.isnan, "infinity (or more than float32 holds)": np.isinf, f"more than {LARGEST:g}": is_monstrous}
+    for kind, test in kinds.items() if array.dtype.kind == "f" else ():
         table = test(array).reshape(len(array), -1)
         rows = table.any(1)
         if rows.any():

@@ -41,7 +41,8 @@ class Dataset:
             array = getattr(self, name)
             if array is not None:
                 wanted = np.int64 if name == "actions" and np.issubdtype(np.asarray(array).dtype, np.integer) else dtype
-                frozen = np.ascontiguousarray(array, wanted).view()  # a view: the caller's array stays writeable
+                with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite: the doctor's business
+                    frozen = np.ascontiguousarray(array, wanted).view()  # a view: the caller's array stays writeable
                 frozen.flags.writeable = False
                 object.__setattr__(self, name, frozen)
         self._check_shapes()
@@ -58,6 +59,8 @@ class Dataset:
                 f"{self.source}: actions must be [N, act_dim] floats or [N] integers, found {self.actions.dtype}"
                 f" of shape {self.actions.shape}"
             )
+        if not self.obs_dim or not self.act_dim:
+            raise IlbrlError(f"{self.source}: {'actions' if self.obs_dim else 'observations'} have no columns")
         if self.next_observations.shape != self.observations.shape:
             raise IlbrlError(
                 f"{self.source}: next_observations has shape {self.next_observations.shape},"
@@ -238,7 +241,8 @@ def concatenate(parts: Sequence[Dataset]) -> Dataset:
     for name in ("action_low", "action_high"):
         known = [getattr(part, name) for part in parts if getattr(part, name) is not None]
         if any(not np.array_equal(bound, known[0]) for bound in known):
-            raise IlbrlError(f"cannot join datasets whose {name} differ: {[bound.tolist() for bound in known]}")
+            told = "; ".join(f"{part.source} {getattr(part, name)}" for part in parts)
+            raise IlbrlError(f"cannot join datasets whose {name} differ ({told}); both need the same bounds")
         bounds[name] = known[0] if known else None
     policy = first.policy if all(part.policy is first.policy for part in parts) else None
     source = " + ".join(dict.fromkeys(part.source for part in parts))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ilbrl.data.checks import CHECKS, Purpose, check_expert, check_rewards
 from ilbrl.data.dataset import Dataset
 from ilbrl.data.findings import GRADES, Finding
@@ -22,8 +24,16 @@ def examine(dataset: Dataset, expert: Dataset | None = None, purpose: Purpose = 
     return sorted(findings, key=lambda finding: GRADES.index(finding.grade))
 
 
-def require_healthy(dataset: Dataset, expert: Dataset | None = None, purpose: Purpose = "imitation") -> list[Finding]:
-    """Raise IlbrlError on the first error in either dataset; else the remaining findings."""
+def require_healthy(
+    dataset: Dataset,
+    expert: Dataset | None = None,
+    purpose: Purpose = "imitation",
+    warn: Callable[[str], None] = lambda said: None,
+) -> list[Finding]:
+    """Raise IlbrlError on the first error in either dataset; else the remaining findings.
+
+    warn: takes a sentence per warning, which names the dataset it is about.
+    """
     examined = [(dataset, examine(dataset, expert, purpose))]
     if expert is not None:
         examined.append((expert, examine(expert, purpose=purpose)))
@@ -32,4 +42,8 @@ def require_healthy(dataset: Dataset, expert: Dataset | None = None, purpose: Pu
         if errors:
             more = f" (and {len(errors) - 1} more: see `ilbrl data inspect`)" if len(errors) > 1 else ""
             raise IlbrlError(f"{whose.source}: {errors[0].message}{more}")
+    for whose, findings in examined:
+        for finding in findings:
+            if finding.grade == "warning":
+                warn(f"{whose.source}: {finding.message}")
     return [finding for _, findings in examined for finding in findings]

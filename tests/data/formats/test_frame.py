@@ -67,7 +67,10 @@ def test_columns_of_any_name() -> None:
     [
         ("", "cannot be read as CSV"),
         ("a,b\n1,2\n", "no columns for observations, found only a, b"),
-        ("obs_0,action_0\n1,2\nhigh,2\n", "'obs_0' holds '1' in row 0|'obs_0' holds 'high' in row 1"),
+        ("obs_0,action_0\n1,2\nhigh,2\n", "'obs_0' holds 'high' in row 1, not numbers"),
+        ("obs_0,action_0,action_0\n1,2,3\n", "column 'action_0' stands there twice"),
+        ("obs_0,action_0\n", "holds no transitions"),
+        ("obs_0,action_0\n1,2,3\n1,2,3\n", "more cells than its first line has names"),
         ("obs_0,action_0,terminal\n1,2,0\n1,2,\n", "terminals must be true/false or 1/0, found nan in row 1"),
         ("obs_0,action_0\n1,2\n1,2,3,4\n", "cannot be read as CSV"),
     ],
@@ -75,6 +78,17 @@ def test_columns_of_any_name() -> None:
 def test_errors(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "logs.csv").write_text(text)
     with pytest.raises(IlbrlError, match=message):
+        load(tmp_path / "logs.csv")
+
+
+def test_columns_that_nobody_named_are_nobodys(tmp_path: Path) -> None:
+    (tmp_path / "logs.csv").write_text(",,obs_0,action_0\n7,8,1,2\n7,8,3,4\n")  # as pandas writes an index
+    assert load(tmp_path / "logs.csv").observations.tolist() == [[1]]
+
+
+def test_other_encodings_than_utf8_are_named(tmp_path: Path) -> None:
+    (tmp_path / "logs.csv").write_bytes("obs_0,action_0,café\n1,2,3\n".encode("latin-1"))
+    with pytest.raises(IlbrlError, match="is not UTF-8 text"):
         load(tmp_path / "logs.csv")
 
 

@@ -61,6 +61,8 @@ def from_frame(
                 f"{source}: no columns for {field}, found only {', '.join(map(str, frame.columns))};"
                 f" name them {_VECTORS[field][0]}0, {_VECTORS[field][0]}1, … or pass `columns`"
             )
+    if not len(frame):
+        raise IlbrlError(f"{source}: holds no transitions")
     fields: dict[str, Any] = {field: _values(frame, field, home, source) for field, home in homes.items()}
     order, notes = _order(fields.pop("steps", None), fields.get("episodes"))
     if order is not None:
@@ -69,11 +71,20 @@ def from_frame(
 
 
 def read_csv(path: Path) -> Dataset:
-    return _read(path, "CSV", lambda pandas: pandas.read_csv(path))
+    return _read(path, "CSV", lambda pandas: _csv_frame(pandas, path))
 
 
 def read_parquet(path: Path) -> Dataset:
     return _read(path, "Parquet", lambda pandas: pandas.read_parquet(path))
+
+
+def _csv_frame(pandas: Any, path: Path) -> pd.DataFrame:
+    """The table as it is written: pandas renames columns of the same name, and takes a column too many for labels."""
+    frame = pandas.read_csv(path)
+    if not isinstance(frame.index, pandas.RangeIndex):
+        raise IlbrlError(f"{path}: its rows have more cells than its first line has names; name every column")
+    frame.columns = pandas.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False).iloc[0]
+    return frame
 
 
 def _read(path: Path, kind: str, read: Any) -> Dataset:
@@ -85,6 +96,8 @@ def _read(path: Path, kind: str, read: Any) -> Dataset:
         raise IlbrlError(f"{path}: reading {kind} needs pandas: pip install 'ilbrl[frames]'") from None
     try:
         frame = read(pandas)
+    except UnicodeDecodeError as error:
+        raise IlbrlError(f"{path}: is not UTF-8 text ({error.reason}); save it as UTF-8") from None
     except (ValueError, OSError, ImportError) as error:  # what pandas and pyarrow raise on files they cannot read
         reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
         raise IlbrlError(f"{path}: cannot be read as {kind} ({reason})") from None
@@ -110,6 +123,8 @@ def _values(frame: pd.DataFrame, field: str, home: str | Sequence[str], source: 
     for name in names:
         if name not in frame.columns:
             raise IlbrlError(f"{source}: no column {name!r} for {field}, found {', '.join(map(str, frame.columns))}")
+        if list(frame.columns).count(name) > 1:
+            raise IlbrlError(f"{source}: column {name!r} stands there twice; name every column once")
         if field != "episodes" and frame[name].dtype.kind not in "biuf":
             raise IlbrlError(f"{source}: column {name!r} holds {_first_text(frame[name])}, not numbers")
     if isinstance(home, str):
@@ -121,7 +136,9 @@ def _values(frame: pd.DataFrame, field: str, home: str | Sequence[str], source: 
 
 def _first_text(column: Any) -> str:
     for row, value in enumerate(column):
-        if not isinstance(value, int | float):
+        try:
+            float(value)
+        except (TypeError, ValueError):
             return f"{value!r} in row {row}"
     return f"{column.dtype} values"
 
