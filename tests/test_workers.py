@@ -3,6 +3,7 @@
 import itertools
 import operator
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -60,6 +61,18 @@ def test_code_a_child_cannot_import_is_named(tmp_path, monkeypatch):
 def test_a_killed_child_is_reported():
     with pytest.raises(IlbrlError, match="a worker process died"):
         list(run_units(os.kill, 0, [signal.SIGKILL], 1))  # process 0: the child's own group
+
+
+def test_a_child_whose_parent_was_killed_goes_quietly():
+    child = subprocess.Popen(
+        [sys.executable, "-c", "from ilbrl.workers import serve; serve()"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert child.stdout is not None
+    child.stdout.close()
+    job = pickle.dumps(pickle.dumps((operator.mul, 2)))
+    _, said = child.communicate(job + pickle.dumps(3), timeout=20)
+    assert said == b""
 
 
 def test_no_workers_is_refused():

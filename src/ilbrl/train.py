@@ -208,7 +208,7 @@ def _join_histories(histories: Sequence[list[dict[str, Any]]]) -> dict[str, np.n
     if not histories[0]:
         return {}
     metrics = {"update": np.array([record["update"] for record in histories[0]])}
-    for name in histories[0][0].keys() - {"update"}:
+    for name in sorted(histories[0][0].keys() - {"update"}):  # sets have another order in every process
         metrics[name] = np.concatenate([np.stack([record[name] for record in part]) for part in histories], axis=1)
     return metrics
 

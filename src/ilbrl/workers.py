@@ -140,8 +140,11 @@ def serve() -> None:
         except Exception as error:
             traceback.print_exc()
             answer = (None, f"a worker process failed: {type(error).__name__}: {error}")
-        pickle.dump(answer, answers, protocol=pickle.HIGHEST_PROTOCOL)
-        answers.flush()
+        try:
+            pickle.dump(answer, answers, protocol=pickle.HIGHEST_PROTOCOL)
+            answers.flush()
+        except BrokenPipeError:  # the parent was killed: nobody is left who could use a traceback
+            os._exit(1)
 
 
 def _load_job(job: bytes) -> tuple[Callable[[Any, Any], Any], Any]:
