@@ -1,5 +1,7 @@
 """The text that names a dataset, and what comes back for it."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -74,6 +76,23 @@ def test_save_refuses_what_it_cannot_write(logs: Path, tmp_path: Path) -> None:
         save(dataset, logs, overwrite=False)
     with pytest.raises(IlbrlError, match="does not tell a format"):
         save(dataset, tmp_path / "logs")
+    assert [path.name for path in tmp_path.iterdir()] == ["logs.npz"]
+
+
+@pytest.mark.parametrize("target", ["copy.npz", "copy.hdf5", "minari:copy-v0"])
+def test_a_full_disk_is_a_sentence_and_leaves_nothing(logs: Path, tmp_path: Path, target: str) -> None:
+    script = """
+import resource, sys
+from ilbrl.data import load, save
+logs = load(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))  # bytes that a file may have
+save(logs, sys.argv[2])
+"""
+    words = [sys.executable, "-c", script, str(logs), target]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1  # by the exception, not by a signal
+    assert "IlbrlError: copy" in done.stderr.splitlines()[-1]
+    assert "cannot be written (File too large)" in done.stderr.splitlines()[-1]
     assert [path.name for path in tmp_path.iterdir()] == ["logs.npz"]
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from ilbrl.data.dataset import Dataset
 from ilbrl.data.formats.arrays import from_arrays
 from ilbrl.data.formats.behaviour import policy_from_fields, policy_to_fields
-from ilbrl.data.formats.hdf5 import opened, read_array, read_text
+from ilbrl.data.formats.hdf5 import composed, opened, read_array, read_text
 from ilbrl.errors import IlbrlError
 from ilbrl.files import written_whole
 from ilbrl.policy import Policy
@@ -48,7 +48,7 @@ def read(path: Path, *, max_episode_steps: int | None = None) -> Dataset:
 
 
 def write(dataset: Dataset, path: Path) -> None:
-    with written_whole(path) as partial, h5py.File(partial, "w") as file:
+    with written_whole(path) as partial, composed(partial) as file:
         for name, field in FIELDS.items():
             array = getattr(dataset, name)
             if array is not None:

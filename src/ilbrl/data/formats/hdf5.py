@@ -1,7 +1,8 @@
-"""Opening HDF5 files and reading their arrays, with errors that name file and field."""
+"""Writing HDF5 files, opening them and reading their arrays, with errors that name file and field."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +26,15 @@ def opened(path: Path) -> Iterator[h5py.File]:
         raise IlbrlError(f"{path}: is not an HDF5 file, whatever its name says; check how it was written or downloaded")
     with h5py.File(path, "r") as file:
         yield file
+
+
+@contextmanager
+def composed(path: Path, track_order: bool = False) -> Iterator[h5py.File]:
+    """A new file, put together in memory and then written: HDF5 takes the whole process down where a disk is full."""
+    memory = io.BytesIO()
+    with h5py.File(memory, "w", track_order=track_order) as file:
+        yield file
+    path.write_bytes(memory.getbuffer())
 
 
 def read_array(group: h5py.Group, name: str) -> np.ndarray:

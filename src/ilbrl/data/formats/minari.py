@@ -20,7 +20,7 @@ import numpy as np
 from ilbrl.data.dataset import Dataset
 from ilbrl.data.findings import counted
 from ilbrl.data.formats.arrays import from_arrays
-from ilbrl.data.formats.hdf5 import opened, read_array
+from ilbrl.data.formats.hdf5 import composed, opened, read_array
 from ilbrl.errors import IlbrlError
 from ilbrl.policy import Policy
 
@@ -160,9 +160,9 @@ def write(dataset: Dataset, path: Path) -> None:
     if path.exists() and not (path / "data" / MAIN_FILE).is_file():
         raise IlbrlError(f"{path}: exists and is not a Minari dataset; it is left alone")
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    (partial / "data").mkdir(parents=True)
     try:
-        with h5py.File(partial / "data" / MAIN_FILE, "w", track_order=True) as file:
+        (partial / "data").mkdir(parents=True)
+        with composed(partial / "data" / MAIN_FILE, track_order=True) as file:
             for number in range(dataset.num_episodes):
                 _write_episode(file.create_group(f"episode_{number}"), number, dataset)
         (partial / "data" / "metadata.json").write_text(json.dumps(_metadata(dataset, path)))
@@ -171,6 +171,8 @@ def write(dataset: Dataset, path: Path) -> None:
         if path.exists():
             shutil.rmtree(path)
         partial.rename(path)
+    except OSError as error:
+        raise IlbrlError(f"{path}: cannot be written ({error.strerror or error})") from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
