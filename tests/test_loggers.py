@@ -1,5 +1,6 @@
 """Loggers: one record in, and the same numbers found again by the dashboards' own readers."""
 
+import errno
 import json
 
 import numpy as np
@@ -30,6 +31,22 @@ def test_json_lines_replace_what_a_continued_run_repeats(tmp_path):
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert [line["update"] for line in lines] == [1, 2]
     assert lines[1]["loss"] == [0.5, 1.0]
+
+
+def test_json_lines_survive_a_disk_that_is_full_when_they_are_continued(tmp_path, monkeypatch):
+    path = tmp_path / "metrics.jsonl"
+    for record in RECORDS:
+        json_lines(path)(record)
+
+    def half_written(self, text):
+        with self.open("w") as file:
+            file.write(text[:10])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(type(path), "write_text", half_written)
+    with pytest.raises(IlbrlError, match=r"metrics\.jsonl: cannot be written"):
+        json_lines(path)(RECORDS[1])
+    assert [json.loads(line)["update"] for line in path.read_text().splitlines()] == [1, 2]
 
 
 @pytest.mark.filterwarnings("ignore")  # the library's own

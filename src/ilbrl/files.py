@@ -1,4 +1,4 @@
-"""Files that are either there whole or not there at all."""
+"""Files that are either there whole or not there at all, and logs that grow line by line."""
 
 from __future__ import annotations
 
@@ -32,3 +32,12 @@ def written_whole(path: str | Path) -> Iterator[Path]:
         ) from None
     finally:
         partial.unlink(missing_ok=True)
+
+
+def append(path: Path, line: str) -> None:
+    """Add a line to a log, at once."""
+    try:
+        with path.open("a") as file:
+            file.write(f"{line}\n")
+    except OSError as error:
+        raise IlbrlError(f"{path}: cannot be written ({error.strerror or error})") from None

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ilbrl.errors import IlbrlError
-from ilbrl.files import written_whole
+from ilbrl.files import append, written_whole
 
 Log = Callable[[dict[str, Any]], None]
 """Takes {"update": int, "updates_per_second": float, "diverged": [P] bool, metric: [P] floats, …}."""
@@ -43,8 +43,7 @@ def json_lines(path: Path) -> Log:
                 partial.write_text("".join(kept))
         pending = False
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a") as file:
-            file.write(json.dumps(record, default=lambda value: np.asarray(value).tolist()) + "\n")
+        append(path, json.dumps(record, default=lambda value: np.asarray(value).tolist()))
 
     return log
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ilbrl.files import written_whole
 from ilbrl.protocol.folder import damaged, read_json
 
 RECIPE = 1  # raise it when the same inputs come to give another result
@@ -65,7 +66,8 @@ class Store:
             file.unlink()
         files = {path.name: _digest(path) for path in sorted(place.iterdir()) if path.name != "job.json"}
         record = {"kind": job.kind, "inputs": job.inputs, "upstream": job.upstream, "files": files}
-        (place / "job.json").write_text(json.dumps(record, indent=1, sort_keys=True) + "\n")
+        with written_whole(place / "job.json") as partial:
+            partial.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n")
         for file in place.iterdir():
             with file.open("rb") as stream:
                 os.fsync(stream.fileno())

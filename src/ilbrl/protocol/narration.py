@@ -7,6 +7,8 @@ import time
 from datetime import datetime
 from pathlib import Path
 
+from ilbrl.files import append
+
 
 class Narrator:
     """Says what happens on standard error (unless quiet) and in log.txt."""
@@ -23,8 +25,7 @@ class Narrator:
 
     def note(self, line: str) -> None:
         """Into log.txt alone."""
-        with self.file.open("a") as file:
-            file.write(f"{datetime.now().isoformat(timespec='seconds')}  {line}\n")
+        append(self.file, f"{datetime.now().isoformat(timespec='seconds')}  {line}")
 
     @property
     def elapsed(self) -> str:
