@@ -31,3 +31,13 @@ def test_the_old_file_stays_where_the_new_one_has_no_room(tmp_path):
     with pytest.raises(IlbrlError, match="cannot be written"):
         write_half()
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a.json": "old"}
+
+
+def test_a_file_in_the_place_of_the_folder_is_a_sentence(tmp_path):
+    def write():
+        with written_whole(tmp_path / "taken" / "a.json") as partial:
+            partial.write_text("new")
+
+    (tmp_path / "taken").write_text("a file")
+    with pytest.raises(IlbrlError, match=r"taken/a\.json: cannot be written"):
+        write()

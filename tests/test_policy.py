@@ -96,3 +96,18 @@ def test_errors_say_what_to_do(tmp_path):
     bad.write_bytes(policy.save(tmp_path / "good").read_bytes()[:-8])
     with pytest.raises(IlbrlError, match="not a policy file"):
         Policy.load(bad)
+
+
+@pytest.mark.parametrize(
+    ("header", "said"),
+    [
+        ({}, "it lacks 'format'"),
+        ({"format": "ilbrl-policy-1"}, "it lacks 'b0'"),
+        ([1], "not a policy file of ilbrl"),
+    ],
+)
+def test_a_file_that_lacks_something_is_a_sentence(tmp_path, header, said):
+    file = tmp_path / "odd.safetensors"
+    file.write_bytes(safetensors.numpy.save({"w0": np.zeros((1, 1))}, {"ilbrl": json.dumps(header)}))
+    with pytest.raises(IlbrlError, match=said):
+        Policy.load(file)

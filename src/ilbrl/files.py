@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ilbrl.errors import IlbrlError
@@ -31,12 +31,14 @@ def written_whole(path: str | Path) -> Iterator[Path]:
             f"{path}: cannot be written ({error.strerror or error}); what was there before is untouched"
         ) from None
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):  # where the folder is a file, the partial file is no file that is missing
+            partial.unlink()
 
 
 def append(path: Path, line: str) -> None:
     """Add a line to a log, at once."""
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a") as file:
             file.write(f"{line}\n")
     except OSError as error:

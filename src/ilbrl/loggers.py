@@ -42,7 +42,6 @@ def json_lines(path: Path) -> Log:
             with written_whole(path) as partial:
                 partial.write_text("".join(kept))
         pending = False
-        path.parent.mkdir(parents=True, exist_ok=True)
         append(path, json.dumps(record, default=lambda value: np.asarray(value).tolist()))
 
     return log

@@ -123,25 +123,27 @@ class Policy:
             raise IlbrlError(f"{path}: no such policy file")
         try:
             with safetensors.safe_open(path, framework="numpy") as file:
-                header = json.loads((file.metadata() or {})["ilbrl"])
+                header = json.loads((file.metadata() or {}).get("ilbrl", "{}"))
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
-        except (safetensors.SafetensorError, KeyError, json.JSONDecodeError) as error:
-            raise IlbrlError(f"{path}: not a policy file of ilbrl ({error or 'no ilbrl header'})") from None
-        if header.get("format") != FORMAT:
-            raise IlbrlError(f"{path}: written in format {header.get('format')!r}, this version reads {FORMAT!r}")
-        depth = sum(name.startswith("w") for name in arrays)
-        return Policy(
-            layers=tuple((arrays[f"w{i}"], arrays[f"b{i}"]) for i in range(depth)),
-            action_low=arrays["action_low"],
-            action_high=arrays["action_high"],
-            head=header["head"],
-            obs_mean=arrays.get("obs_mean"),
-            obs_std=arrays.get("obs_std"),
-            activation=header["activation"],
-            log_std_bounds=tuple(header["log_std_bounds"]),
-            mean_bound=header.get("mean_bound"),
-            metadata=header["metadata"],
-        )
+            if header["format"] != FORMAT:
+                raise IlbrlError(f"{path}: written in format {header['format']!r}, this version reads {FORMAT!r}")
+            depth = sum(name.startswith("w") for name in arrays)
+            return Policy(
+                layers=tuple((arrays[f"w{i}"], arrays[f"b{i}"]) for i in range(depth)),
+                action_low=arrays["action_low"],
+                action_high=arrays["action_high"],
+                head=header["head"],
+                obs_mean=arrays.get("obs_mean"),
+                obs_std=arrays.get("obs_std"),
+                activation=header["activation"],
+                log_std_bounds=tuple(header["log_std_bounds"]),
+                mean_bound=header.get("mean_bound"),
+                metadata=header["metadata"],
+            )
+        except KeyError as error:
+            raise IlbrlError(f"{path}: not a policy file of ilbrl (it lacks {error})") from None
+        except (safetensors.SafetensorError, ValueError, TypeError) as error:
+            raise IlbrlError(f"{path}: not a policy file of ilbrl ({error})") from None
 
     def _head_outputs(self, observations: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         x = np.asarray(observations, np.float32)

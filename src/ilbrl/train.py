@@ -106,6 +106,8 @@ def fit(
     members = len(configs)
     if members == 0 or len(seeds) != members:
         raise IlbrlError(f"a population needs one seed per configuration: {members} configurations, {len(seeds)} seeds")
+    if configs[0].batch_size < 1:
+        raise IlbrlError(f"a minibatch needs at least one row, not {configs[0].batch_size}")
     period = learner.period(configs[0])
     if updates % period:
         raise IlbrlError(f"{updates} updates is not a multiple of this learner's period of {period}")

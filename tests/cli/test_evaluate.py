@@ -172,6 +172,7 @@ def test_one_known_policy_is_used_with_care_at_best(folder, capsys):
         (["--tune", "--known", "m={0}/other.safetensors@{0}/wide.npz"], "other.npz", "wide.npz: the expert data does"),
         (["--policy", "{}/expert.safetensors", "--updates", "0"], "other.npz", "--updates 0: an estimate needs"),
         (["--policy", "{}/expert.safetensors", "--hidden", "8", "0"], "other.npz", "--hidden 8 0: a layer needs"),
+        (["--policy", "{}/expert.safetensors", "--seed", "-2"], "other.npz", "--seed -2: a seed cannot be negative"),
         ([], "other.npz", "nothing to evaluate"),
         (["--tune"], "other.npz", "--tune needs policies of known value"),
         (["--tune", "--known", "expert"], "other.npz", "'expert' is not NAME=POLICY"),

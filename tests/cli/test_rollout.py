@@ -1,9 +1,11 @@
 import json
 
+import numpy as np
 import pytest
 
 from ilbrl.cli import main
 from ilbrl.data.benchmark import source_policy
+from ilbrl.policy import Policy
 
 
 def test_json_holds_every_episode(capsys):
@@ -36,11 +38,21 @@ def test_random_actions_in_a_task_without_a_score(capsys):
         (["--policy", "none.safetensors"], "no such policy file"),
         (["--policy", "hopper/expert", "--env", "Pendulum-v1"], "takes observations of 11 numbers, got 3"),
         (["--policy", "hopper/expert", "--episodes", "0"], "at least one episode"),
+        (["--policy", "hopper/expert", "--workers", "0"], "cannot work with 0 worker processes"),
     ],
 )
 def test_bad_requests_are_one_sentence(capsys, words, message):
     assert main(["rollout", *words]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_policy_that_answers_with_nan_has_no_return(capsys, tmp_path):
+    layers = ((np.full((3, 1), np.nan, np.float32), np.zeros(1, np.float32)),)
+    file = Policy(layers, np.full(1, -2.0), np.full(1, 2.0)).save(tmp_path / "nan")
+    assert main(["rollout", "--policy", str(file), "--env", "Pendulum-v1", "--episodes", "1", "--json"]) == 2
+    shown = capsys.readouterr()
+    assert "some actions of the policy are not finite" in shown.err
+    assert shown.out == ""
 
 
 def test_a_policy_that_does_not_know_its_task_needs_one(capsys, tmp_path):

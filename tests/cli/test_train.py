@@ -61,6 +61,16 @@ def test_usage(capsys):
     assert "no preset 'best': there are default, paper" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [("--steps", "at least one update"), ("--seeds", "and one seed"), ("--batch-size", "at least one row")],
+)
+def test_nothing_to_do_is_refused(words, tmp_path, capsys, option, said):
+    assert main([*words, "--out", str(tmp_path / "run"), option, "0"]) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
 def test_errors_name_the_file_the_field_the_row_and_the_column(words, tmp_path, capsys):
     broken = load(f"{tmp_path}/data.npz")
     observations = broken.observations.copy()
@@ -74,5 +84,5 @@ def test_errors_name_the_file_the_field_the_row_and_the_column(words, tmp_path, 
 def test_a_folder_that_cannot_be_written_is_one_sentence(words, tmp_path, capsys):
     (tmp_path / "run").write_text("a file where the folder should be")
     assert main([*words, "--out", str(tmp_path / "run")]) == 2
-    assert "Traceback" not in capsys.readouterr().err
+    assert "run/metrics.jsonl: cannot be written (File exists)" in capsys.readouterr().err
     assert (tmp_path / "run").read_text() == "a file where the folder should be"

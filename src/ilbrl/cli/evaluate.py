@@ -126,6 +126,8 @@ def _check(args: Arguments) -> None:
         raise IlbrlError(f"no grid {args.grid!r}: there are {', '.join(ope.GRIDS)}")
     if args.updates is not None and args.updates < 1:
         raise IlbrlError(f"--updates {args.updates}: an estimate needs at least one update")
+    if args.seed < 0:
+        raise IlbrlError(f"--seed {args.seed}: a seed cannot be negative")
     if args.hidden is not None and min(args.hidden, default=1) < 1:
         raise IlbrlError(f"--hidden {' '.join(map(str, args.hidden))}: a layer needs at least one unit")
 

@@ -52,6 +52,8 @@ def main(words: list[str]) -> int:
         return 0 if words else 2
     agent = words[0]
     run, config = _parse(agent, words[1:])
+    if run.steps < 1 or run.seeds < 1:
+        raise IlbrlError(f"--steps {run.steps} --seeds {run.seeds}: training needs at least one update and one seed")
     expert = load_named(run.expert, count_in="episodes", quiet=run.quiet)
     data = load_named(run.data, quiet=run.quiet)
     warn_about(data, expert)

@@ -129,5 +129,7 @@ def play_unit(play: Play, unit: int, used_lanes: int) -> Unit:
             else:
                 observations[i] = lanes[i].reset()[0]
                 resets += 1
-    stacked = (np.stack(column) for column in zip(*log))
+    stacked = [np.stack(column) for column in zip(*log)]
+    if not np.isfinite(stacked[1]).all():
+        raise IlbrlError(f"{play.task}: some actions of the policy are not finite; what it earned means nothing")
     return Unit(*stacked, lengths, EnvironmentCalls(0, resets, int(lengths.sum()), resets))  # pyright: ignore[reportCallIssue]

@@ -87,7 +87,7 @@ def rollout_all(
     units = [
         (i, min(EVALUATION_LANES, episodes - i * EVALUATION_LANES)) for i in range(-(-episodes // EVALUATION_LANES))
     ]
-    workers = min(workers or usable_cores(), len(units) * len(plays))
+    workers = min(usable_cores() if workers is None else workers, len(units) * len(plays))
     work = [(policy, unit) for policy in range(len(plays)) for unit in units]
     started, parts = time.perf_counter(), []
     with progress(f"{task} rollouts", episodes * len(plays), "episodes", quiet) as advance:
