@@ -100,7 +100,15 @@ def test_resuming_changes_no_bit(whole, tmp_path):
         fit(configs, seeds, 60, resume_from=path)
     with pytest.raises(IlbrlError, match="other settings or data"):
         fit(configs, [3, 6], 100, resume_from=path)
-    path.write_bytes(path.read_bytes()[:100])
+    whole_file = path.read_bytes()
+    path.write_bytes(whole_file[:-1] + bytes([whole_file[-1] ^ 64]))
+    with pytest.raises(IlbrlError, match="a damaged checkpoint"):
+        fit(configs, seeds, 100, resume_from=path)
+    path.write_bytes(whole_file[:100])
+    with pytest.raises(IlbrlError, match="not a checkpoint"):
+        fit(configs, seeds, 100, resume_from=path)
+    path.unlink()
+    path.mkdir()
     with pytest.raises(IlbrlError, match="not a checkpoint"):
         fit(configs, seeds, 100, resume_from=path)
 

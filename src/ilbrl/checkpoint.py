@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import zlib
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -40,8 +41,9 @@ class Checkpoint:
         arrays = {f"state/{i}": _first(leaf, members) for i, leaf in enumerate(jax.tree.leaves(state))}
         for name in history[0] if history else ():
             arrays[f"history/{name}"] = np.stack([np.asarray(record[name]) for record in history])
+        header = {"done": str(done), "identity": self.identity, "checksum": _checksum(arrays)}
         with written_whole(self.path) as partial:
-            partial.write_bytes(safetensors.numpy.save(arrays, {"done": str(done), "identity": self.identity}))
+            partial.write_bytes(safetensors.numpy.save(arrays, header))
         self.saved = time.monotonic()
 
     def read(self, fresh: T) -> tuple[T, int, list[dict[str, Any]]]:
@@ -52,16 +54,26 @@ class Checkpoint:
             with safetensors.safe_open(self.path, framework="numpy") as file:
                 header = file.metadata() or {}
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
-        except safetensors.SafetensorError as error:
+        except (safetensors.SafetensorError, OSError) as error:
             raise IlbrlError(f"{self.path}: not a checkpoint ({error}); remove it to start over") from None
         if header.get("identity") != self.identity:
             raise IlbrlError(
                 f"{self.path}: a checkpoint of other settings or data; use another folder, or remove it to start over"
             )
+        if header.get("checksum") != _checksum(arrays):
+            raise IlbrlError(f"{self.path}: a damaged checkpoint; remove it to start over")
         leaves = [arrays[f"state/{i}"] for i in range(len(jax.tree.leaves(fresh)))]
         columns = {name.removeprefix("history/"): a for name, a in arrays.items() if name.startswith("history/")}
         history = [{name: column[i] for name, column in columns.items()} for i in range(len(columns.get("update", ())))]
         return jax.tree.unflatten(jax.tree.structure(fresh), leaves), int(header["done"]), history
+
+
+def _checksum(arrays: dict[str, np.ndarray]) -> str:
+    """CRC-32 over names and numbers: a disk's mistake would train on unnoticed."""
+    total = 0
+    for name in sorted(arrays):
+        total = zlib.crc32(np.ascontiguousarray(arrays[name]).data, zlib.crc32(name.encode(), total))
+    return str(total)
 
 
 def _first(leaf: Any, members: int | None) -> np.ndarray:
