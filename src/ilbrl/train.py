@@ -7,7 +7,7 @@ Members are spread over all local devices. Agents, discriminators and value esti
 
 What a member becomes depends on its configuration, its seed, the data and the number of updates alone: every draw
 comes from (seed, update number), so cutting the run into other chunks, or killing and resuming it, changes no bit.
-(On a CPU the number of cores does: XLA divides the work of wide layers by it, and sums come out in another order.)
+(On a CPU the number of cores does where layers are wide: XLA divides their work by the number of its threads, NPROC.)
 A member whose losses leave the finite or plausible range is frozen as it was and marked, and the others go on.
 """
 
