@@ -1,4 +1,4 @@
-"""Files that are either there whole or not there at all, and logs that grow line by line."""
+"""Files that are either there whole or not there at all, logs that grow line by line, and files one may not read."""
 
 from __future__ import annotations
 
@@ -43,3 +43,11 @@ def append(path: Path, line: str) -> None:
             file.write(f"{line}\n")
     except OSError as error:
         raise IlbrlError(f"{path}: cannot be written ({error.strerror or error})") from None
+
+
+def require_readable(path: Path) -> None:
+    """Refuse a file that may not be read, for libraries take it for one that is damaged or missing."""
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise IlbrlError(f"{path}: cannot be read ({error.strerror or error})") from None

@@ -24,7 +24,7 @@ import safetensors
 import safetensors.numpy
 
 from ilbrl.errors import IlbrlError
-from ilbrl.files import written_whole
+from ilbrl.files import require_readable, written_whole
 
 Head = Literal["deterministic", "tanh_gaussian"]
 FORMAT = "ilbrl-policy-1"
@@ -121,6 +121,7 @@ class Policy:
         path = Path(path)
         if not path.is_file():
             raise IlbrlError(f"{path}: no such policy file")
+        require_readable(path)
         try:
             with safetensors.safe_open(path, framework="numpy") as file:
                 header = json.loads((file.metadata() or {}).get("ilbrl", "{}"))

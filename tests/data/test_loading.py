@@ -96,6 +96,16 @@ save(logs, sys.argv[2])
     assert [path.name for path in tmp_path.iterdir()] == ["logs.npz"]
 
 
+def test_a_file_that_may_not_be_read(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden(self: Path, mode: str = "r") -> None:
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(type(logs), "open", forbidden)
+    for read in (ilbrl.load, ilbrl.Policy.load):
+        with pytest.raises(IlbrlError, match=r"logs\.npz: cannot be read \(Permission denied\)"):
+            read(logs)
+
+
 def test_of_a_built_in_dataset_no_more_is_collected_than_asked_for(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     benchmark = pytest.importorskip("ilbrl.data.benchmark")
     asked = []

@@ -18,6 +18,7 @@ from typing import Literal
 from ilbrl.data.dataset import Dataset
 from ilbrl.data.formats import FORMATS, detect
 from ilbrl.errors import IlbrlError
+from ilbrl.files import require_readable
 
 Unit = Literal["transitions", "episodes"]
 _COUNT = re.compile(r":(\d[\d_]*)(ep|steps)?$")
@@ -62,6 +63,8 @@ def _whole(spec: Spec, quiet: bool) -> Dataset:
 
         if benchmark.is_benchmark(spec.where):
             return benchmark.load_benchmark(spec.where, _enough(spec), quiet=quiet)
+    if Path(spec.where).is_file():
+        require_readable(Path(spec.where))
     try:
         return FORMATS[spec.format or detect(Path(spec.where))].read(Path(spec.where))
     except IlbrlError:
