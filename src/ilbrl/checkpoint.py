@@ -60,7 +60,8 @@ class Checkpoint:
             raise IlbrlError(
                 f"{self.path}: a checkpoint of other settings or data; use another folder, or remove it to start over"
             )
-        if header.get("checksum") != _checksum(arrays):
+        checksum = _checksum(arrays)
+        if header.get("checksum", checksum) != checksum:  # those from before it was recorded pass
             raise IlbrlError(f"{self.path}: a damaged checkpoint; remove it to start over")
         leaves = [arrays[f"state/{i}"] for i in range(len(jax.tree.leaves(fresh)))]
         columns = {name.removeprefix("history/"): a for name, a in arrays.items() if name.startswith("history/")}

@@ -97,6 +97,13 @@ def test_tuning_writes_the_setting_that_a_later_call_uses(folder, tmp_path, caps
     assert result["setting"] == {name: chosen[name] for name in result["setting"]}
     assert result["trust"]["verdict"] == record["trust"]["verdict"]
 
+    save(log(-0.15, 5), tmp_path / "later.npz")
+    words[words.index("--data") + 1] = str(tmp_path / "later.npz")
+    assert main([*words, "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)["evaluation"]
+    assert result["trust"] is None
+    assert "belongs to another setting: here another --data;" in result["trust_withheld"]
+
 
 @pytest.mark.parametrize(("verdict", "said", "code"), [("distrust", "do not trust it:", 1), ("care", "with care:", 0)])
 def test_a_tuned_setting_brings_its_verdict(folder, tmp_path, capsys, verdict, said, code):

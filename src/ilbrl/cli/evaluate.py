@@ -80,10 +80,10 @@ def main(words: list[str]) -> int:
     warn_about(logs, expert, "evaluation")
     composition = ope.held_out(expert, logs, args.seed)
     result: dict[str, Any] = {}
-    evaluator = UNTUNED
+    evaluator, hashes = UNTUNED, {"expert": expert.content_hash, "data": logs.content_hash}
     if args.tune:
         tuning = _tune(args, composition, args.updates or UNTUNED.updates)
-        result["tuning"] = tuning.to_json()
+        result["tuning"] = tuning.to_json() | {"logs": hashes}
         evaluator = Evaluator.chosen_by(result["tuning"])
         if args.out is not None:
             _write(args.out / "tuning.json", result["tuning"])
@@ -92,7 +92,7 @@ def main(words: list[str]) -> int:
         evaluator = Evaluator.read(args.config)
     if policies:
         if not args.tune:
-            evaluator = evaluator.adjusted(args.hidden, args.dtype, args.updates)
+            evaluator = evaluator.adjusted(hashes, args.hidden, args.dtype, args.updates)
         evaluation = _evaluate(args, composition, policies, evaluator)
         result["evaluation"] = _as_json(evaluation, composition, policies, evaluator)
         if args.out is not None:

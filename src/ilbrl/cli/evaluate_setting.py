@@ -20,6 +20,7 @@ class Evaluator(NamedTuple):
     trust: dict[str, Any] | None = None  # as in tuning.json; None: untuned, or tuned otherwise
     trust_withheld: str | None = None  # why a tuning's verdict is not passed on
     distance_limit: float = math.inf
+    logs: dict[str, str] | None = None  # content hashes of the logs it was tuned on, where recorded
 
     @staticmethod
     def chosen_by(tuning: dict[str, Any]) -> Evaluator:
@@ -27,7 +28,7 @@ class Evaluator(NamedTuple):
         setting = ope.Setting.from_dict(tuning["configurations"][tuning["chosen"]])
         trust = {name: tuning["trust"][name] for name in ("verdict", "reasons", "distance_limit")}
         limit = math.inf if trust["distance_limit"] is None else float(trust["distance_limit"])
-        return Evaluator(setting, int(tuning["updates"]), trust, distance_limit=limit)
+        return Evaluator(setting, int(tuning["updates"]), trust, distance_limit=limit, logs=tuning.get("logs"))
 
     @staticmethod
     def read(path: Path) -> Evaluator:
@@ -39,7 +40,9 @@ class Evaluator(NamedTuple):
         except (IlbrlError, ValueError, KeyError, IndexError, TypeError) as error:
             raise IlbrlError(f"{path}: not a tuning.json of ilbrl ({error})") from None
 
-    def adjusted(self, hidden: tuple[int, ...] | None, dtype: str | None, updates: int | None) -> Evaluator:
+    def adjusted(
+        self, logs: dict[str, str], hidden: tuple[int, ...] | None, dtype: str | None, updates: int | None
+    ) -> Evaluator:
         """This evaluator, but for what is asked; its verdict stays only where the known policies were valued alike.
 
         More updates than they needed take nothing from it. The distance limit is about policies and data, not critics.
@@ -52,6 +55,7 @@ class Evaluator(NamedTuple):
         ]
         if asked.updates < self.updates:
             departures.append(f"{asked.updates} updates, not {self.updates}")
+        departures += [f"another --{name}" for name, hash in logs.items() if (self.logs or logs).get(name) != hash]
         if self.trust is None or not departures:
             return asked
         withheld = (
