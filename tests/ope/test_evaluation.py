@@ -61,14 +61,21 @@ def test_a_member_sees_the_rows_of_its_own_mixture(data, tiny):
     assert 1.5 < half < 6
 
 
-def test_the_standard_error_by_hand():
-    def estimate(value, states):
-        return ope.Estimate("p", 0, 0, value, "converged", 1, np.ones(1), np.ones(1), np.array(states))
+def estimate(value, states):
+    return ope.Estimate("p", 0, 0, value, "converged", 1, np.ones(1), np.ones(1), np.array(states))
 
+
+def test_the_standard_error_by_hand():
     combined = ope.combine([estimate(2.0, [1.0, 3.0]), estimate(4.0, [3.0, 5.0])])
     assert combined.value == 3.0
     assert combined.std_error == pytest.approx(np.sqrt(2.0 / 2 + 2.0 / 2))  # seeds 2, 4; states 2, 4
     assert combined.interval == pytest.approx((3 - 1.96 * 2**0.5, 3 + 1.96 * 2**0.5))
+
+
+def test_disagreeing_seeds_lower_the_value():
+    estimates = [estimate(2.0, [2.0, 2.0]), estimate(4.0, [4.0, 4.0])]
+    assert ope.combine(estimates, penalty=2.0).value == pytest.approx(3 - 2 * 2**0.5)
+    assert ope.combine(estimates[:1], penalty=2.0).value == 2.0
 
 
 def test_divergence_is_named_and_dated(data, tiny):

@@ -64,6 +64,16 @@ def test_the_highest_eligible_wins_and_ties_go_to_the_earlier_draw():
     assert winner([unfit]) is None
 
 
+def test_a_penalty_prefers_the_configuration_whose_evaluations_agree():
+    disputed, agreed = candidate(0, 0, [(2, C), (12, C)]), candidate(1, 0, [(5, C), (6, C)])
+    plain = judge([disputed])
+    assert plain.value == 7
+    assert judge([disputed], penalty=2.0).value == pytest.approx(7 - 2 * 50**0.5)
+    assert judge([agreed], penalty=2.0).value == pytest.approx(5.5 - 2 * 0.5**0.5)
+    assert select([disputed, agreed])["overall"]["configuration"] == 0
+    assert select([disputed, agreed], penalty=1.0)["overall"]["configuration"] == 1
+
+
 def test_select_within_and_between_algorithms():
     selection = select(
         [

@@ -75,19 +75,28 @@ class Evaluation:
         """The estimates of one policy under one setting, one per seed."""
         return [e for e in self.estimates if (e.policy, e.setting) == (policy, setting)]
 
-    def combined(self, policy: str, setting: int = 0) -> Combined:
-        return combine(self.of(policy, setting))
+    def combined(self, policy: str, setting: int = 0, penalty: float = 0.0) -> Combined:
+        return combine(self.of(policy, setting), penalty)
 
 
-def combine(estimates: Sequence[Estimate]) -> Combined:
-    """Mean over seeds; variance of the mean = that over seeds / S + that over initial states / M."""
+def combine(estimates: Sequence[Estimate], penalty: float = 0.0) -> Combined:
+    """Mean over seeds; variance of the mean = that over seeds / S + that over initial states / M.
+
+    penalty: standard deviations over seeds that the value loses; seeds disagree where a policy leaves the data.
+    """
     per_seed = np.array([e.value for e in estimates])
     states = np.mean([e.initial_values for e in estimates], axis=0)
     parts = [x.var(ddof=1) / len(x) for x in (per_seed, states) if len(x) > 1]
     verdicts: list[Word] = [e.verdict for e in estimates]
     worst = max(verdicts, key=WORDS.index)
     std_error = float(np.sqrt(sum(parts))) if parts else float("nan")
-    return Combined(float(per_seed.mean()), std_error, worst, tuple(per_seed.tolist()))
+    return Combined(lowered(per_seed, penalty), std_error, worst, tuple(per_seed.tolist()))
+
+
+def lowered(per_seed: Sequence[float] | np.ndarray, penalty: float) -> float:
+    """Mean − penalty · std over evaluation seeds; a single seed has nobody to disagree with."""
+    spread = float(np.std(per_seed, ddof=1)) if penalty and len(per_seed) > 1 else 0.0
+    return float(np.mean(per_seed)) - penalty * spread
 
 
 def evaluate(

@@ -115,7 +115,7 @@ def select_and_export(
 ) -> dict[str, Any]:
     """Phase 4, second half: selection.json and the winners' policies."""
     started = time.monotonic()
-    selection = select(found)
+    selection = select(found, s.study.evaluation.disagreement_penalty)
     written = s.folder / ".policies.partial"
     shutil.rmtree(written, ignore_errors=True)
     best: dict[str, Policy] = {}

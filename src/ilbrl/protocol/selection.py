@@ -2,7 +2,8 @@
 
 A policy has *converged* when its training did not diverge, none of its evaluations did, and at least half of them
 converged. A configuration is *eligible* when at least half of its policy seeds have converged; its value is the mean
-over all converged evaluations of policies whose training did not diverge. The eligible configuration with the highest
+over all converged evaluations of policies whose training did not diverge, less `penalty` standard deviations by which
+the evaluation seeds of a policy disagree (0 in the paper). The eligible configuration with the highest
 value wins; ties go to the earlier draw. Its best seed is the converged one with the highest mean.
 
 An algorithm none of whose configurations is eligible is judged again with evaluations that are still moving counted as
@@ -18,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ilbrl.ope.evaluation import lowered
 from ilbrl.protocol.tables import Candidate
 
 CONVERGED, NOT_DIVERGED = ("converged",), ("converged", "moving")
@@ -49,16 +51,17 @@ def has_converged(candidate: Candidate, counting: Sequence[str] = CONVERGED) -> 
     return 2 * sum(verdict in counting for verdict in verdicts) >= len(verdicts)
 
 
-def judge(seeds: Sequence[Candidate], counting: Sequence[str] = CONVERGED) -> Judged:
+def judge(seeds: Sequence[Candidate], counting: Sequence[str] = CONVERGED, penalty: float = 0.0) -> Judged:
     """One configuration: its candidates differ in the policy seed alone."""
     settled = [c.policy_seed for c in seeds if has_converged(c, counting)]
     share = len(settled) / len(seeds)
-    values = [value for candidate in seeds for value in values_of(candidate, counting)]
-    means = {c.policy_seed: float(np.mean(v)) for c in seeds if (v := values_of(c, counting))}
+    values = {c.policy_seed: v for c in seeds if (v := values_of(c, counting))}
+    means = {seed: lowered(v, penalty) for seed, v in values.items()}
+    counts = [len(v) for v in values.values()]
     spread = float(np.std(list(means.values()), ddof=1) / np.sqrt(len(means))) if len(means) > 1 else None
     return Judged(
         configuration=seeds[0].configuration,
-        value=float(np.mean(values)) if values else None,
+        value=float(np.average(list(means.values()), weights=counts)) if values else None,
         value_std_error=spread,
         converged_share=share,
         eligible=share >= 0.5 and bool(values),
@@ -74,16 +77,18 @@ class Table(NamedTuple):
     moving: bool  # evaluations that are still moving had to count
 
 
-def judge_all(candidates: Sequence[Candidate]) -> dict[str, Table]:
+def judge_all(candidates: Sequence[Candidate], penalty: float = 0.0) -> dict[str, Table]:
     """Algorithm → its table."""
     groups: dict[str, dict[int, list[Candidate]]] = {}
     for c in candidates:
         groups.setdefault(c.algorithm, {}).setdefault(c.configuration, []).append(c)
-    return {name: _table([by_number[n] for n in sorted(by_number)]) for name, by_number in groups.items()}
+    return {name: _table([by_number[n] for n in sorted(by_number)], penalty) for name, by_number in groups.items()}
 
 
-def _table(configurations: Sequence[Sequence[Candidate]]) -> Table:
-    strict, lenient = ([judge(seeds, counting) for seeds in configurations] for counting in (CONVERGED, NOT_DIVERGED))
+def _table(configurations: Sequence[Sequence[Candidate]], penalty: float) -> Table:
+    strict, lenient = (
+        [judge(seeds, counting, penalty) for seeds in configurations] for counting in (CONVERGED, NOT_DIVERGED)
+    )
     moving = winner(strict) is None and winner(lenient) is not None
     return Table(lenient if moving else strict, moving)
 
@@ -94,9 +99,9 @@ def winner(configurations: Sequence[Judged]) -> Judged | None:
     return max(eligible, key=lambda c: (c.value, -c.configuration)) if eligible else None
 
 
-def select(candidates: Sequence[Candidate]) -> dict[str, Any]:
+def select(candidates: Sequence[Candidate], penalty: float = 0.0) -> dict[str, Any]:
     """selection.json (docs/runs.md), without the paths of policies, which are not decided here."""
-    judged = judge_all(candidates)
+    judged = judge_all(candidates, penalty)
     chosen = {name: won for name, table in judged.items() if (won := winner(table.configurations))}
     selection: dict[str, Any] = {"algorithms": {name: _entry(judged[name], chosen.get(name)) for name in judged}}
     if not chosen:

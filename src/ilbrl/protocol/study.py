@@ -83,6 +83,8 @@ class Evaluation:
     """Of each evaluation in tuning; candidates get as many as the known policies needed to converge."""
     evaluator: dict[str, str] = field(default_factory=dict)
     """Changes to every setting of the grid: `hidden` → `[64, 64]`, `dtype` → `bfloat16`."""
+    disagreement_penalty: float = 0.0
+    """Standard deviations over evaluation seeds by which selection lowers a policy's value; the paper's is 0."""
 
 
 @dataclass(frozen=True)
@@ -137,12 +139,12 @@ class Study:
             "data.expert_episodes": 1, "data.training_transitions": 1, "data.evaluation_transitions": 1,
             "data.validation_transitions": 1, "search.configurations": 1, "training.seeds": 1, "training.updates": 1,
             "training.members_per_job": 1, "evaluation.evaluation_seeds": 1, "evaluation.evaluation_updates": 1,
-            "final.episodes": 1, "final.environment_seeds": 1, "seed": 0,
+            "evaluation.disagreement_penalty": 0, "final.episodes": 1, "final.environment_seeds": 1, "seed": 0,
         }.items():  # fmt: skip
             value: Any = self
             for part in where.split("."):
                 value = getattr(value, part)
-            if value < smallest:
+            if not smallest <= value < math.inf:
                 raise IlbrlError(f"{where}: must be at least {smallest}, got {value}")
         if not 0 < self.training.divergence_factor < math.inf:
             raise IlbrlError(
