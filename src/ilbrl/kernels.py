@@ -126,7 +126,7 @@ def _forward_kernel(x, w1, w2, w3, b1, b2, b3, *rest, widths):
             z1 = a1 * scale1[units] + shift1[units]
             if kept:
                 kept[2][:, units] = a1.astype(HALF)
-        h1 = jnp.maximum(z1, 0.0).astype(HALF)
+        h1 = _relu(z1).astype(HALF)
         if kept:
             kept[0][:, units] = h1
         return total + _dot(h1, w2[units, :])
@@ -139,10 +139,15 @@ def _forward_kernel(x, w1, w2, w3, b1, b2, b3, *rest, widths):
         z2 = a2 * scale2[...] + shift2[...]
         if kept:
             kept[3][...], kept[4][...], kept[5][...] = a2.astype(HALF), spread1[:, 0], spread2[:, 0]
-    h2 = jnp.maximum(z2, 0.0).astype(HALF)
+    h2 = _relu(z2).astype(HALF)
     if kept:
         kept[1][...] = h2
     _store(out, _dot(h2, _load(w3, fan_out, axis=1)) + _load(b3, fan_out, axis=0), fan_out, axis=1)
+
+
+def _relu(z: jax.Array) -> jax.Array:
+    """max(z, 0), but NaN stays NaN: Triton's maximum would make a broken unit look like a dead one."""
+    return jnp.where(z < 0, 0.0, z)
 
 
 def _statistics(z: jax.Array) -> tuple[jax.Array, jax.Array]:
