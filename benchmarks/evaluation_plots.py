@@ -39,12 +39,16 @@ def main(results: Path, figures: Path) -> None:
 
 
 def draw_ladders(records: dict[str, Any], path: Path) -> None:
-    """Estimated against true value after the last update, with standard errors; on the dashed line they agree."""
+    """Estimated against true value after the last update, with intervals; on the dashed line they agree.
+
+    Estimates farther from the true values than these are from each other are beyond the picture.
+    """
     figure, panels = pyplot.subplots(
         1, len(records), figsize=(3.6 * len(records), 3.6), layout="constrained", squeeze=False
     )
     for axes, (task, record) in zip(panels[0], records.items()):
-        levels, true = list(record["truths"]), np.array(list(record["truths"].values()))
+        levels = sorted(record["truths"], key=record["truths"].get)
+        true = np.array([record["truths"][level] for level in levels])
         final = [found for found in record["variants"] if "std_error" in found]
         for found, colour, marker in zip(final, COLOURS, MARKERS):
             values = np.array([found["estimates"][level] for level in levels])
@@ -52,8 +56,10 @@ def draw_ladders(records: dict[str, Any], path: Path) -> None:
             style = {"color": colour, "marker": marker, "markersize": 4, "linewidth": 0.8, "label": found["variant"]}
             axes.errorbar(true, values, errors, **style)
         axes.axline((true.min(), true.min()), slope=1, color="black", linestyle="--", linewidth=1)
-        axes.set(title=task, xlabel="true value", ylabel="estimate" if axes is panels[0][0] else "")
-    panels[0][0].legend(frameon=False, fontsize=7)
+        limits = true.min() - np.ptp(true), true.max() + np.ptp(true)
+        axes.set(title=task, xlabel="true value", ylabel="estimate" if axes is panels[0][0] else "", ylim=limits)
+    handles, labels = panels[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=8)
     figure.savefig(path, dpi=130)
 
 

@@ -33,13 +33,14 @@ def main(results: Path, figures: Path) -> None:
     print("| task | variant | λ | score ± 95 % | seeds | exploratory |\n|---|---|---|---|---|---|")
     for task, axes in zip(found, panels[0]):
         medium = source_score(task, "medium")
-        axes.axhline(medium, color="black", linestyle="--", linewidth=1)
-        axes.set(title=task, xlabel="updates", ylabel="score" if task == found[0] else "")
+        axes.axhline(medium, color="black", linestyle="--", linewidth=1, label="exploratory policy")
+        axes.set(title=task, xlabel="thousand updates", ylabel="score" if task == found[0] else "")
         for entry in json.loads((results / f"{task}.json").read_text()):
             scores, name = np.array(entry["scores"]), entry["variant"]
             mean, half = scores.mean(1), 1.96 * scores.std(1, ddof=1) / np.sqrt(scores.shape[1])
-            axes.plot(entry["update"], mean, color=COLOURS[name], marker=MARKERS[name], markersize=4, label=name)
-            axes.fill_between(entry["update"], mean - half, mean + half, color=COLOURS[name], alpha=0.15, linewidth=0)
+            updates = np.array(entry["update"]) / 1000
+            axes.plot(updates, mean, color=COLOURS[name], marker=MARKERS[name], markersize=4, label=name)
+            axes.fill_between(updates, mean - half, mean + half, color=COLOURS[name], alpha=0.15, linewidth=0)
             lam, score = entry["config"]["lam"], f"{mean[-1]:.1f} ± {half[-1]:.1f}"
             print(f"| {task} | {name} | {lam:.3g} | {score} | {scores.shape[1]} | {medium:.1f} |")
     panels[0][0].legend(frameon=False, fontsize=8)

@@ -49,13 +49,15 @@ def measure(task: str, agent: str, expert_episodes: int, args: argparse.Namespac
 
 
 def table(cells: Iterable[dict]) -> str:
-    """Markdown: a row per task and number of expert episodes, a column per algorithm, mean ± normal 95 %."""
+    """Markdown: a row per task and number of expert episodes found, a column per algorithm, mean ± normal 95 %."""
     found = {(c["task"], c["expert_episodes"], c["agent"]): c for c in cells}
     lines = [
         f"| task | expert episodes | exploratory | {' | '.join(AGENTS_SHOWN)} | expert |",
         "|---|---|---|" + "---|" * (len(AGENTS_SHOWN) + 1),
     ]
     for task, episodes in product(TASKS, EPISODES_SHOWN):
+        if not any((task, episodes, agent) in found for agent in AGENTS_SHOWN):
+            continue
         shown = [_mean_and_interval(found.get((task, episodes, agent))) for agent in AGENTS_SHOWN]
         ends = [f"{source_score(task, level):.1f}" for level in ("medium", "expert")]
         lines.append(f"| {task} | {episodes} | {ends[0]} | {' | '.join(shown)} | {ends[1]} |")
@@ -111,7 +113,8 @@ def main() -> None:
             print(
                 f"{task} {agent} {episodes}: {_mean_and_interval(cell)}, {cell['training_seconds']:.0f} s", flush=True
             )
-    text = table(json.loads(path.read_text()) for path in sorted(args.out.glob("*.json")))
+    cells = [json.loads(path.read_text()) for path in sorted(args.out.glob("*.json"))]
+    text = table(c for c in cells if c["expert_episodes"] in args.expert_episodes)
     print(text)
     if args.page is not None:
         write_between_markers(args.page, text)
