@@ -42,12 +42,15 @@ def main() -> None:
     parser.add_argument("--informed-start", action="store_true", help="the library's default instead of the paper's")
     parser.add_argument("--episodes", type=int, default=30, help="for the true value; 0: leave the environment alone")
     parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--hidden", type=int, nargs="+", default=[256, 256])
+    parser.add_argument("--batch-size", type=int, default=256)
     args = parser.parse_args()
     policy = ilbrl.Policy.load(args.policy)
     logs = {level: ilbrl.load(f"{args.task}/{level}:{args.transitions}") for level in ("expert", "medium")}
     data = ope.EvaluationData.of_composition(ope.held_out(logs["expert"], logs["medium"]), args.fractions)
+    program = {"dtype": args.dtype, "hidden": tuple(args.hidden), "batch_size": args.batch_size}
     settings = [
-        replace(setting, config=replace(setting.config, dtype=args.dtype))
+        replace(setting, config=replace(setting.config, **program))
         for setting in grid(args.fractions, args.lr, args.every, args.informed_start)
     ]
     evaluation = ope.evaluate({"policy": policy}, data, settings, range(args.seeds), args.updates, quiet=True)

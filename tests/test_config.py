@@ -2,9 +2,11 @@ from dataclasses import replace
 
 import jax
 import numpy as np
+import pytest
 
 from ilbrl.agents.td3bc import Config
-from ilbrl.config import stack
+from ilbrl.config import check, stack
+from ilbrl.errors import IlbrlError
 
 
 def test_floats_are_traced_and_the_rest_is_static():
@@ -14,3 +16,14 @@ def test_floats_are_traced_and_the_rest_is_static():
     together = stack([Config(), replace(Config(), lam=1.0)])
     np.testing.assert_allclose(together.lam, [2.5, 1.0])
     assert together.hidden == (256, 256)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("actor_lr", -1.0), ("critic_lr", np.nan), ("gamma", 1.0), ("tau", 1.5), ("policy_noise", -0.1), ("batch_size", 0),
+     ("hidden", (8, 0))],
+)  # fmt: skip
+def test_values_that_nobody_means_are_refused_by_name(name, value):
+    check([Config()])
+    with pytest.raises(IlbrlError, match=f"^{name} = .*: must be"):
+        check([Config(), replace(Config(), **{name: value})])

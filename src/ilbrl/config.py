@@ -29,6 +29,26 @@ def config(cls: type[C]) -> type[C]:
     return frozen
 
 
+_RANGES = {  # by the last word of a field's name
+    "lr": (lambda v: v >= 0, "at least 0"),
+    "gamma": (lambda v: 0 <= v < 1, "at least 0 and below 1"),
+    "tau": (lambda v: 0 <= v <= 1, "between 0 and 1"),
+    "noise": (lambda v: v >= 0, "at least 0"),
+    "size": (lambda v: v >= 1, "at least 1"),
+    "hidden": (lambda v: all(units >= 1 for units in v), "layers of at least one unit"),
+}
+
+
+def check(configs: Sequence[Any]) -> None:
+    """Refuse values that no algorithm can mean, by name."""
+    for one in configs:
+        for f in fields(one):
+            value = getattr(one, f.name)
+            sensible, words = _RANGES.get(f.name.split("_")[-1], (lambda _: True, ""))
+            if not sensible(value):
+                raise IlbrlError(f"{f.name} = {value}: must be {words}")
+
+
 def stack(configs: Sequence[C]) -> C:
     """P configurations of one population → one whose floats are [P] arrays."""
     first: Any = configs[0]

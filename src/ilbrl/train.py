@@ -28,7 +28,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from ilbrl import feed as feeding
 from ilbrl import memory
 from ilbrl.checkpoint import Checkpoint
-from ilbrl.config import stack
+from ilbrl.config import check, stack
 from ilbrl.errors import IlbrlError
 from ilbrl.feed import Batch, Feed, Spec
 from ilbrl.loggers import Log
@@ -107,8 +107,7 @@ def fit(
     members = len(configs)
     if members == 0 or len(seeds) != members:
         raise IlbrlError(f"a population needs one seed per configuration: {members} configurations, {len(seeds)} seeds")
-    if configs[0].batch_size < 1:
-        raise IlbrlError(f"a minibatch needs at least one row, not {configs[0].batch_size}")
+    check(configs)
     period = learner.period(configs[0])
     if updates % period:
         raise IlbrlError(f"{updates} updates is not a multiple of this learner's period of {period}")
