@@ -28,6 +28,7 @@ import ilbrl
 from ilbrl import ope
 from ilbrl.data.benchmark import measured_returns, source_policy
 from ilbrl.files import written_whole
+from ilbrl.ope.evaluation import lowered
 from ilbrl.ope.settings import GRIDS, Setting
 from ilbrl.ope.verdicts import verdict
 from ilbrl.provenance import commit, versions
@@ -41,14 +42,14 @@ def remedies(chosen: Setting) -> dict[str, Setting]:
     """The chosen setting as the paper would run it, and with each remedy; all of them fit into one population."""
     plain = replace(chosen, informed_start=False, value_bounds=False)
     informed = replace(plain, informed_start=True)
-    lowered = {k: replace(informed, config=replace(chosen.config, pessimism=k)) for k in (1.0, 3.0)}
+    pessimistic = {k: replace(informed, config=replace(chosen.config, pessimism=k)) for k in (1.0, 3.0)}
     return {
         "paper": plain,
         "informed start": informed,
         "informed, value bounds": replace(informed, value_bounds=True),
-        "informed, minimum": lowered[1.0],
-        "informed, pessimism 3": lowered[3.0],
-        "informed, bounds, minimum": replace(lowered[1.0], value_bounds=True),
+        "informed, minimum": pessimistic[1.0],
+        "informed, pessimism 3": pessimistic[3.0],
+        "informed, bounds, minimum": replace(pessimistic[1.0], value_bounds=True),
     }
 
 
@@ -136,8 +137,8 @@ def readings(
     }
     last = found[-1]
     if len(curves["expert"]) > 1:
-        lowered = {k: float(np.mean(v) - PENALTY * np.std(v, ddof=1)) for k, v in last["per_seed"].items()}
-        found.append(_scored(f"{name} − {PENALTY:g} std of seeds", last["updates"], lowered, truths, last["verdicts"]))
+        less = {k: lowered(v, PENALTY) for k, v in last["per_seed"].items()}
+        found.append(_scored(f"{name} − {PENALTY:g} std of seeds", last["updates"], less, truths, last["verdicts"]))
     return found
 
 

@@ -44,6 +44,13 @@ def test_on_a_gpu_they_are_close_to_the_plain_networks(fan_in, fan_out, rows, la
             assert np.linalg.norm(ours - theirs) <= 0.02 * np.linalg.norm(theirs)
 
 
+@pytest.mark.skipif(jax.default_backend() != "gpu", reason="needs a GPU")
+def test_on_a_gpu_a_broken_unit_shows():
+    layers = nets.init_mlp(jax.random.key(0), [3, 128, 128, 1])
+    layers[1]["w"] = layers[1]["w"].at[:, 5].set(jnp.nan)
+    assert np.isnan(kernels.mlp(layers, jnp.ones((64, 3)))).all()
+
+
 def test_only_a_gpu_runs_them():
     layers = nets.init_mlp(jax.random.key(0), [3, 128, 128, 1])
     assert kernels.supports(layers, 128) == (jax.default_backend() == "gpu")

@@ -180,6 +180,12 @@ def test_one_known_policy_is_used_with_care_at_best(folder, capsys):
         (["--policy", "{}/expert.safetensors", "--updates", "0"], "other.npz", "--updates 0: an estimate needs"),
         (["--policy", "{}/expert.safetensors", "--hidden", "8", "0"], "other.npz", "--hidden 8 0: a layer needs"),
         (["--policy", "{}/expert.safetensors", "--seed", "-2"], "other.npz", "--seed -2: a seed cannot be negative"),
+        (["--policy", "{}/expert.safetensors", "--penalty", "-1"], "other.npz", "--penalty -1.0: values are lowered"),
+        (
+            ["--policy", "{}/expert.safetensors", "--penalty", "2", "--seeds", "1"],
+            "other.npz",
+            "nobody to disagree with",
+        ),
         ([], "other.npz", "nothing to evaluate"),
         (["--tune"], "other.npz", "--tune needs policies of known value"),
         (["--tune", "--known", "expert"], "other.npz", "'expert' is not NAME=POLICY"),

@@ -46,6 +46,8 @@ def test_what_a_person_writes(tmp_path):
         ("[data]\nexpret = 'x'", r"study.toml: data.expret: no such field; there are expert, exploratory"),
         ("[training]\nseeds = 'three'", "study.toml: training.seeds: must be a whole number, got 'three'"),
         ("[training]\nseeds = 0", "study.toml: training.seeds: must be at least 1, got 0"),
+        ("[evaluation]\ndisagreement_penalty = nan", "disagreement_penalty: must be at least 0, got nan"),
+        ("[evaluation]\ndisagreement_penalty = 2\nevaluation_seeds = 1", "has nobody to disagree with"),
         ("[training]\nseeds = true", "training.seeds: must be a whole number"),
         ("training = 3", r"training: is a table of settings, not 3; write \[training\]"),
         ("[search]\npreset = 'best'", "search.preset: 'best' is not one of default, paper"),

@@ -131,6 +131,8 @@ def _check(args: Arguments) -> None:
         raise IlbrlError(f"--updates {args.updates}: an estimate needs at least one update")
     if not 0 <= args.penalty < float("inf"):
         raise IlbrlError(f"--penalty {args.penalty}: values are lowered by 0 or more standard deviations")
+    if args.penalty and args.seeds < 2:
+        raise IlbrlError(f"--penalty {args.penalty:g}: one evaluation seed has nobody to disagree with; give --seeds 2")
     if args.seed < 0:
         raise IlbrlError(f"--seed {args.seed}: a seed cannot be negative")
     if args.hidden is not None and min(args.hidden, default=1) < 1:
@@ -206,7 +208,11 @@ def _as_json(
     setting = evaluation.settings[0]
     data = ope.EvaluationData.of_composition(composition, [setting.expert_fraction])
     distances = {n: ope.distance_from_data(n, p, data, setting.expert_fraction) for n, p in policies.items()}
-    found = {}
+    found, notes = {}, list(data.notes)
+    if penalty:
+        notes.append(
+            f"values are less {penalty:g} standard deviations over seeds; a tuning's verdict is about their mean"
+        )
     for name in policies:
         combined = evaluation.combined(name, penalty=penalty)
         sound = combined.verdict != "diverged"
@@ -228,7 +234,7 @@ def _as_json(
         "distance_warning": ope.distance_warning(distances, evaluator.distance_limit),
         "trust": evaluator.trust,
         "trust_withheld": evaluator.trust_withheld,
-        "notes": list(data.notes),
+        "notes": notes,
     }
 
 

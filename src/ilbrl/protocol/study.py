@@ -146,6 +146,11 @@ class Study:
                 value = getattr(value, part)
             if not smallest <= value < math.inf:
                 raise IlbrlError(f"{where}: must be at least {smallest}, got {value}")
+        if self.evaluation.disagreement_penalty and self.evaluation.evaluation_seeds < 2:
+            raise IlbrlError(
+                "evaluation.disagreement_penalty: one evaluation seed has nobody to disagree with;"
+                " set evaluation.evaluation_seeds to 2 or more"
+            )
         if not 0 < self.training.divergence_factor < math.inf:
             raise IlbrlError(
                 f"training.divergence_factor: must be a finite number above 0, got {self.training.divergence_factor};"
