@@ -71,6 +71,15 @@ def test_policies_get_values_files_and_figures(folder, tmp_path, capsys):
     assert list(json.loads((tmp_path / "evaluation.json").read_text())["policies"]) == policies[:1]
 
 
+def test_a_penalty_lowers_values_by_what_seeds_disagree(folder, capsys):
+    words = ["--policy", str(folder / "expert.safetensors"), "--updates", "20", "--seeds", "3", "--penalty", "2"]
+    assert evaluate(folder, *words, "--json") == 0
+    result = json.loads(capsys.readouterr().out)["evaluation"]
+    (entry,) = result["policies"].values()
+    assert entry["value"] == pytest.approx(np.mean(entry["per_seed"]) - 2 * np.std(entry["per_seed"], ddof=1))
+    assert any("less 2 standard deviations" in note for note in result["notes"])
+
+
 def test_tuning_writes_the_setting_that_a_later_call_uses(folder, tmp_path, capsys):
     code = evaluate(
         folder, "--tune", "--known", known(folder, "expert", "other"), "--grid", "small", "--updates", "60",
