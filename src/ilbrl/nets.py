@@ -137,7 +137,11 @@ def optimised(params: Params) -> Optimised:
 
 
 def descend(net: Optimised, gradients: Params, learning_rate: float | jax.Array) -> Optimised:
-    """One Adam step; the learning rate may be a traced member of a population."""
+    """One Adam step; the learning rate may be a traced member of a population.
+
+    What is not finite in a gradient counts as 0, so that a broken loss leaves the parameters sound.
+    """
+    gradients = jax.tree.map(lambda g: jnp.where(jnp.isfinite(g), g, 0.0), gradients)
     steps, adam = _ADAM.update(gradients, net.adam)
     return Optimised(jax.tree.map(lambda p, step: p - learning_rate * step, net.params, steps), adam)
 

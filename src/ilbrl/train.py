@@ -8,7 +8,7 @@ Members are spread over all local devices. Agents, discriminators and value esti
 What a member becomes depends on its configuration, its seed, the data and the number of updates alone: every draw
 comes from (seed, update number), so cutting the run into other chunks, or killing and resuming it, changes no bit.
 (On a CPU the number of cores does where layers are wide: XLA divides their work by the number of its threads, NPROC.)
-A member whose losses leave the finite or plausible range is frozen as it was and marked, and the others go on.
+A member whose losses leave the finite or plausible range is marked and frozen from then on, and the others go on.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ from ilbrl.progress import Advance, progress
 
 Info = dict[str, jax.Array]
 
+UNROLL = 2  # periods in the body of the loop on accelerators: what one leaves, the next finds in bfloat16 already
+
 
 class Learner(Protocol):
     """What the loop drives; an agent module satisfies it as it stands."""
@@ -59,7 +61,7 @@ class Members(NamedTuple):
     """The state of a population; every leaf has a leading axis of P."""
 
     state: Any
-    diverged_at: jax.Array  # [P] int32 update at which the member was frozen; −1: never
+    diverged_at: jax.Array  # [P] int32 update after which the member was frozen; −1: never
 
 
 @dataclass(frozen=True)
@@ -231,6 +233,8 @@ def _compile(
     probe: Probe | None,
 ):
     """A jitted program that advances every member by `length` updates and then reads it."""
+    on_cpu = jax.default_backend() == "cpu"
+    unroll = 1 if on_cpu else UNROLL
 
     def member(members: Members, cfg: Any, place: Any, key: jax.Array, limit: jax.Array, packed: Any, start: jax.Array):
         numbers = start + jnp.arange(length)
@@ -244,11 +248,11 @@ def _compile(
                 batch = feeding.gather(layout, packed, place, rows, expert_rows)
                 state, latest = learner.step(cfg, carry.state, batch, step_key, phase)
                 info |= latest
-                carry = _freeze_if_diverged(carry, state, latest, limit, number)
+                carry = _advance(carry, state, latest, limit, number)
             return carry, info
 
         blocks = jax.tree.map(lambda x: x.reshape(length // period, period, *x.shape[1:]), (numbers, drawn, step_keys))
-        members, infos = jax.lax.scan(update, members, blocks)
+        members, infos = jax.lax.scan(update, members, blocks, unroll=unroll)
         means = jax.tree.map(lambda x: x.mean(0), infos)
         if probe is None:
             return members, means
@@ -260,7 +264,7 @@ def _compile(
         return jax.lax.map(lambda turn: member(*turn, packed=packed, start=start), turns)
 
     together = jax.vmap(member, in_axes=(0, 0, 0, 0, 0, None, None))
-    population = take_turns if jax.default_backend() == "cpu" else together
+    population = take_turns if on_cpu else together
     spread, whole = PartitionSpec("members"), PartitionSpec()
     in_specs = (spread, spread, spread, spread, spread, whole, whole)
     return jax.jit(
@@ -269,10 +273,14 @@ def _compile(
     )
 
 
-def _freeze_if_diverged(old: Members, state: Any, info: Info, limit: jax.Array, number: jax.Array) -> Members:
-    """Take the new state, unless this member has diverged, now or before."""
+def _advance(old: Members, state: Any, info: Info, limit: jax.Array, number: jax.Array) -> Members:
+    """Take the new state of a member that has not diverged before, and mark it if it has now.
+
+    Selecting by what this very update shows would hold all of the old state until its last loss is known, a fifth of an
+    accelerator's time; what is not finite in it changes no parameter anyway (nets.descend).
+    """
     sound = jnp.stack([jnp.isfinite(value) for value in info.values()]).all()
     sound &= jnp.abs(info.get("q_magnitude", jnp.zeros(()))) <= limit
     alive = old.diverged_at < 0
-    kept = jax.tree.map(lambda new, before: jnp.where(alive & sound, new, before), state, old.state)
+    kept = jax.tree.map(lambda new, before: jnp.where(alive, new, before), state, old.state)
     return Members(kept, jnp.where(alive & ~sound, number.astype(jnp.int32), old.diverged_at))
