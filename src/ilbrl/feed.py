@@ -192,8 +192,7 @@ def gather(layout: Layout, packed: Packed, place: Place, drawn: jax.Array, exper
 
 def unpack(layout: Layout, packed: Packed, place: Place, rows: jax.Array) -> Batch:
     """The batch of these rows, as the member in this place sees them."""
-    fetched = jax.lax.optimization_barrier(packed.rows[rows])  # fetch a row once, not for each of its uses
-    fields = _columns(fetched, layout.shared)
+    fields = _columns(packed.rows[rows], layout.shared)
     if layout.own:
         fields |= _columns(packed.own[place.own, rows], layout.own)
     return Batch(**fields)  # pyright: ignore[reportArgumentType]

@@ -171,9 +171,9 @@ def _forward_kernel(x, net: Net, y, kept: Hidden, *, plan: Plan):
         h2 = _relu(_dot(h1, net.w2[:, units]) + net.b2[units]).astype(HALF)
         if kept.h2 is not None:
             kept.h2[:, units] = h2
-        return total + _dot(h2, _load(net.w3.at[units, :], plan.fan_out, axis=1))
+        return total + _outputs(h2, net, units, plan)
 
-    _store(y, _over_units(net, plan, add_units, _zeros(y.shape)) + _load(net.b3, plan.fan_out, axis=0), plan.fan_out)
+    _write_outputs(y, net, plan, add_units)
 
 
 def _forward_norm_kernel(x, net: Net, y, kept: Hidden, *, plan: Plan):
@@ -202,9 +202,24 @@ def _forward_norm_kernel(x, net: Net, y, kept: Hidden, *, plan: Plan):
         h2 = _relu(a2 * net.scale2[units] + net.shift2[units]).astype(HALF)
         if kept.h2 is not None:
             kept.h2[:, units] = h2
-        return total + _dot(h2, _load(net.w3.at[units, :], plan.fan_out, axis=1))
+        return total + _outputs(h2, net, units, plan)
 
-    _store(y, _over_units(net, plan, take_up, _zeros(y.shape)) + _load(net.b3, plan.fan_out, axis=0), plan.fan_out)
+    _write_outputs(y, net, plan, take_up)
+
+
+def _outputs(h2: jax.Array, net: Net, units, plan: Plan) -> jax.Array:
+    """[R, fan_out] what these units add to y; [R] where it is a single number, and no product worth its set-up."""
+    if plan.fan_out == 1:
+        return (h2.astype(jnp.float32) * net.w3[units, 0]).sum(1)
+    return _dot(h2, _load(net.w3.at[units, :], plan.fan_out, axis=1))
+
+
+def _write_outputs(y, net: Net, plan: Plan, add_units) -> None:
+    if plan.fan_out == 1:
+        y[:, 0] = _over_units(net, plan, add_units, _zeros(y.shape[:1])) + net.b3[0]
+    else:
+        total = _over_units(net, plan, add_units, _zeros(y.shape))
+        _store(y, total + _load(net.b3, plan.fan_out, axis=0), plan.fan_out)
 
 
 def _relu(z: jax.Array) -> jax.Array:
