@@ -77,9 +77,10 @@ def _small_print(cells: list[dict]) -> list[str]:
     if not cells:
         return []
     first, hours = cells[0], sum(c["training_seconds"] + c["playing_seconds"] for c in cells) / 3600
+    commits = ", ".join(sorted({str(c["commit"]) for c in cells}))
     return [
         f"{len(first['scores'])} seeds, {first['updates']:,} updates in {first['dtype']}, {first['episodes']} episodes"
-        f" each; {first['device']}, commit {first['commit']}; {hours:.1f} process hours."
+        f" each; {first['device']}, commit {commits}; {hours:.1f} process hours."
     ]
 
 

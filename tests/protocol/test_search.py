@@ -24,8 +24,11 @@ def test_the_papers_ranges():
     assert draw(paper, "oril", 0)[0].config.critic_lr == 3e-4
 
 
-def test_our_ranges_differ_in_two_places():
+def test_where_our_ranges_differ():
     ours = Search()
+    assert ranges_of(ours, "smodice")["reward_scale"] == ("loguniform", (0.05, 3.0))
+    assert ranges_of(ours, "oril").keys() - {"discriminator_lr"} == ranges_of(ours, "ilbrl").keys()
+    assert draw(ours, "oril", 0)[0].config.layer_norm == draw(ours, "ilbrl", 0)[0].config.layer_norm
     assert ranges_of(ours, "ilbrl")["lam"] == ("loguniform", (0.1, 4.0))
     assert ranges_of(ours, "bc")["lr"] == ("loguniform", (3e-5, 3e-3))
     assert draw(ours, "ilbrl", 0)[0].config.reward_bounds == (0.0, 1.0)

@@ -2,7 +2,7 @@
 
     f     discriminator of D_E against D_U                                               (rewards/discriminator.py)
     r     = k · f(s, a)     ("logit": what the code behind the paper feeds; preset `paper`)
-    r     = k · σ(f(s, a))  ("probability": Zolna's own)
+    r     = k · σ(f(s, a))  ("probability": Zolna's own; the default)
     TD3-BC on r with every row cloned alike                                                       (agents/td3bc.py)
 
 Each member has its own discriminator, since its learning rate and seed are the member's. The positive-unlabelled loss
@@ -31,7 +31,7 @@ __all__ = ["PRESETS", "Config", "State", "actor_layers", "init", "period", "prep
 
 @config
 class Config(td3bc.Config):
-    """TD3-BC's hyper-parameters (its own defaults: λ 2.5, learning rates 3e-4) and those of the reward."""
+    """TD3-BC's hyper-parameters and those of the reward."""
 
     reward: Literal["logit", "probability"] = "logit"
     reward_scale: float = 0.1
@@ -68,7 +68,15 @@ def prepare(
 
 
 PRESETS = {
-    "default": Config(),
+    "default": Config(
+        lam=1.0,
+        actor_lr=4e-5,
+        critic_lr=4e-5,
+        reward="probability",
+        reward_scale=1.0,
+        reward_bounds=(0.0, 1.0),
+        layer_norm=True,
+    ),  # ILBRL's solver: a comparison shall be one of rewards
     "paper": Config(
         actor_lr=8.59713615304861e-5, critic_lr=3e-4, reward_scale=0.1, discriminator_lr=0.0006509491094594771
     ),

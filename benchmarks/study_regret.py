@@ -1,0 +1,109 @@
+"""What choosing offline cost in studies whose candidates have been revealed: the tables of docs/results.md.
+
+    python -m benchmarks.study_regret docs/results/locomotion/{hopper,halfcheetah,walker2d,ant}
+
+Within each algorithm: the chosen configuration against the median and the best by true score (`ilbrl tune --reveal` has
+played them all). Between algorithms: which one the offline values prefer, as they are and less some standard deviations
+by which the evaluation seeds disagree (docs/evaluation.md), and what its policies truly score. A configuration's score
+is the mean over its policy seeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ilbrl.ope import spearman
+from ilbrl.protocol.folder import read_csv
+from ilbrl.protocol.selection import judge_all, select
+from ilbrl.protocol.tables import Candidate
+from ilbrl.report.palette import display
+from ilbrl.report.results import Run, read_runs
+from ilbrl.report.selection import reference_score, selection_regret
+
+PENALTIES = (0.0, 1.0, 2.0)
+
+
+def within(runs: Sequence[Run]) -> Iterator[str]:
+    yield "| | " + " | ".join(f"{run.task}: chosen | median | best" for run in runs) + " |"
+    yield "|---|" + "---:|---:|---:|" * len(runs)
+    regrets = [selection_regret(run) for run in runs]
+    for name in regrets[0]:
+        cells = []
+        for regret in (of_run[name] for of_run in regrets):
+            scores = [mean.value for mean in regret.configurations.values()]
+            cells += [
+                f"**{regret.configurations[regret.chosen].value:.1f}**",
+                f"{np.median(scores):.1f}",
+                f"{max(scores):.1f}",
+            ]
+        yield f"| {display(name)} | {' | '.join(cells)} |"
+
+
+def between(runs: Sequence[Run], folders: Sequence[Path]) -> Iterator[str]:
+    yield (
+        "| | "
+        + " | ".join(f"penalty {penalty:g}" for penalty in PENALTIES)
+        + " | best of all | exploratory | rank correlation |"
+    )
+    yield "|---|" + "---|" * len(PENALTIES) + "---|---:|---:|"
+    for run, folder in zip(runs, folders):
+        candidates, scores = read_candidates(folder)
+        best = max(scores, key=lambda key: scores[key])
+        picks = [select(candidates, penalty)["overall"] for penalty in PENALTIES]
+        keys = [(pick["algorithm"], pick["configuration"]) for pick in picks]
+        cells = [f"{display(key[0])} {scores[key]:.1f}" for key in (*keys, best)]
+        yield (
+            f"| {run.task} | {' | '.join(cells)} | {reference_score(run, 'exploratory'):.1f}"
+            f" | {rank_correlation(candidates, scores):.2f} |"
+        )
+
+
+def rank_correlation(candidates: Sequence[Candidate], scores: dict[tuple[str, int], float]) -> float:
+    """Spearman's, of the offline values and true scores of all configurations of all algorithms."""
+    valued = {
+        (name, judged.configuration): judged.value
+        for name, table in judge_all(candidates).items()
+        for judged in table.configurations
+        if judged.value is not None
+    }
+    return spearman(np.array(list(valued.values())), np.array([scores[key] for key in valued]))
+
+
+def read_candidates(folder: Path) -> tuple[list[Candidate], dict[tuple[str, int], float]]:
+    """The candidates of results.csv, and configuration → mean true score."""
+    rows = read_csv(folder / "results.csv")
+    candidates, scores = [], {}
+    for (algorithm, configuration, seed), group in groupby(
+        rows, key=lambda row: (row["algorithm"], int(row["configuration"]), int(row["policy_seed"]))
+    ):
+        of_policy = list(group)
+        estimates = tuple(_estimate(row) for row in of_policy if row["verdict"])
+        candidates.append(
+            Candidate(
+                algorithm, configuration, seed, {}, of_policy[0]["diverged"] == "1", estimates, Path(), 0, 0.0, "", {}
+            )
+        )
+        scores.setdefault((algorithm, configuration), []).append(float(of_policy[0]["true_score"]))
+    return candidates, {key: float(np.mean(each)) for key, each in scores.items()}
+
+
+def _estimate(row: dict[str, str]) -> dict[str, Any]:
+    return {"verdict": row["verdict"], "value": float(row["offline_value"]) if row["offline_value"] else None}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", nargs="+", type=Path)
+    folders = parser.parse_args().runs
+    runs = read_runs(folders)
+    print("\n".join([*within(runs), "", *between(runs, folders)]))
+
+
+if __name__ == "__main__":
+    main()
