@@ -4,7 +4,8 @@
 
 For each task 420,000 transitions: the expert episodes, filled up with medium ones. Default hyper-parameters, three
 seeds, 30 deterministic episodes after the last update. Each cell of the table is a file under --out; a file that is
-there is not computed again, so a killed run continues, and several processes can share the work (--tasks, --agents).
+there is not computed again unless the default hyper-parameters have changed since, so a killed run continues, and
+several processes can share the work (--tasks, --agents).
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ import argparse
 import json
 import time
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -35,17 +37,28 @@ EPISODES_SHOWN = [1, 2, 5, 18]
 def measure(task: str, agent: str, expert_episodes: int, args: argparse.Namespace) -> dict:
     expert = ilbrl.load(f"{task}/expert:{expert_episodes}ep", quiet=True)
     data = ilbrl.load(f"{task}/medium:{args.rows - len(expert)}", quiet=True)
-    config = replace(AGENTS[agent].PRESETS["default"], dtype=args.dtype)
+    config = _config(agent, args)
     started = time.monotonic()
     learned = ilbrl.fit(agent, expert, data, config=config, seeds=args.seeds, updates=args.updates)
     trained = time.monotonic()
     played = rollout_all(learned.policies, task, args.episodes, seed=12345, workers=args.workers)
     return {
         "task": task, "agent": agent, "expert_episodes": expert_episodes, "scores": [r.score for r in played],
-        "diverged_at": learned.fitted.diverged_at.tolist(), "updates": args.updates, "episodes": args.episodes,
-        "dtype": args.dtype, "training_seconds": trained - started, "playing_seconds": time.monotonic() - trained,
+        "config": asdict(config), "diverged_at": learned.fitted.diverged_at.tolist(), "updates": args.updates,
+        "episodes": args.episodes, "dtype": args.dtype, "training_seconds": trained - started,
+        "playing_seconds": time.monotonic() - trained,
         "device": jax.devices()[0].device_kind, "versions": versions(), "commit": commit(),
     }  # fmt: skip
+
+
+def _config(agent: str, args: argparse.Namespace) -> Any:
+    return replace(AGENTS[agent].PRESETS["default"], dtype=args.dtype)
+
+
+def _is_current(path: Path, agent: str, args: argparse.Namespace) -> bool:
+    """Whether a cell is there, with the hyper-parameters that are the default now."""
+    now = json.loads(json.dumps(asdict(_config(agent, args))))
+    return path.exists() and json.loads(path.read_text())["config"] == now
 
 
 def table(cells: Iterable[dict]) -> str:
@@ -95,6 +108,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--page", type=Path, help="write the table between the markers of this page")
+    parser.add_argument("--page-only", action="store_true", help="the table of the cells that are there")
     parser.add_argument("--tasks", nargs="*", default=list(TASKS))
     parser.add_argument("--agents", nargs="*", default=AGENTS_SHOWN)
     parser.add_argument("--expert-episodes", type=int, nargs="*", default=EPISODES_SHOWN)
@@ -107,7 +121,7 @@ def main() -> None:
     args = parser.parse_args()
     for task, episodes, agent in product(args.tasks, args.expert_episodes, args.agents):
         path = args.out / f"{task}-{agent}-{episodes}.json"
-        if not path.exists():
+        if not args.page_only and not _is_current(path, agent, args):
             cell = measure(task, agent, episodes, args)
             with written_whole(path) as partial:
                 partial.write_text(json.dumps(cell, indent=1))

@@ -1,5 +1,7 @@
 """The fused MLP, run by Pallas' interpreter with float32 products: the algebra must be the plain network's."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -25,7 +27,8 @@ def values_and_gradients(mlp, seed, rows, sizes, layer_norm):
 @pytest.mark.parametrize(("fan_in", "fan_out"), [(23, 1), (35, 8), (27, 16)])
 def test_values_and_gradients_are_the_plain_networks(fan_in, fan_out, layer_norm, monkeypatch):
     monkeypatch.setattr(kernels, "HALF", jnp.float32)
-    case = (0, 384, [fan_in, 128, 128, fan_out], layer_norm)  # rows: whole tiles, but no power of two
+    units = 256 if fan_out == 1 else 128  # several blocks of them, or one
+    case = (0, 384, [fan_in, units, units, fan_out], layer_norm)  # rows: whole tiles, but no power of two
     fused = values_and_gradients(lambda layers, x: kernels.mlp(layers, x, True), *case)
     for ours, theirs in zip(fused, values_and_gradients(nets.mlp, *case)):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-7)
@@ -51,12 +54,15 @@ def test_gradients_of_layers_or_of_inputs_alone(wanted, layer_norm, monkeypatch)
 @pytest.mark.parametrize("rows", [128, 256, 1536])
 @pytest.mark.parametrize(("fan_in", "fan_out"), [(11, 3), (17, 12), (23, 1), (27, 16), (113, 1)])
 def test_on_a_gpu_they_are_close_to_the_plain_networks(fan_in, fan_out, rows, layer_norm):
+    """As close as what XLA makes of the same products in bfloat16."""
+    unfused = partial(nets.mlp, activation=lambda z: jnp.maximum(z, 0), dtype="bfloat16")
     for seed in range(5):
         case = (seed, rows, [fan_in, 256, 256, fan_out], layer_norm)
         with jax.default_matmul_precision("highest"):
             plain = values_and_gradients(nets.mlp, *case)
-        for ours, theirs in zip(values_and_gradients(kernels.mlp, *case), plain):
-            assert np.linalg.norm(ours - theirs) <= 0.1 * np.linalg.norm(theirs)  # what bfloat16 costs, fused or not
+        halved, fused = values_and_gradients(unfused, *case), values_and_gradients(kernels.mlp, *case)
+        for ours, theirs, exact in zip(fused, halved, plain, strict=True):
+            assert np.linalg.norm(ours - exact) <= 1.5 * np.linalg.norm(theirs - exact) + 1e-3 * np.linalg.norm(exact)
 
 
 @pytest.mark.skipif(jax.default_backend() != "gpu", reason="needs a GPU")

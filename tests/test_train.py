@@ -8,6 +8,7 @@ import textwrap
 from dataclasses import replace
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -131,7 +132,32 @@ def test_a_last_update_that_breaks_the_parameters_is_noticed():
 def test_nan_rewards_are_divergence_not_a_crash():
     fitted = fit([CFG], [0], 20, feed=feed(rewards=np.full(500, np.nan, np.float32)))
     assert fitted.diverged_at.tolist() == [0]
-    assert all(np.isfinite(leaf).all() for leaf in leaves(fitted, 0))
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(fitted.state.critic.params))
+
+
+class RootOfZero:
+    """A learner with a finite loss whose gradient is not: √0 brings ∞ · 0."""
+
+    @staticmethod
+    def init(cfg, spec, key):
+        return nets.optimised(jnp.ones(2))
+
+    @staticmethod
+    def period(cfg):
+        return 1
+
+    @staticmethod
+    def step(cfg, state, batch, key, phase):
+        loss, gradients = jax.value_and_grad(lambda w: jnp.sqrt(0 * w[0]) + w[1] ** 2)(state.params)
+        return nets.descend(state, gradients, cfg.critic_lr), {"loss": loss}
+
+
+def test_a_broken_gradient_behind_a_finite_loss_is_noticed_at_the_end():
+    fitted = train.fit(RootOfZero, [CFG], [0], feed(), SPEC, 20, quiet=True)  # pyright: ignore[reportArgumentType]
+    assert np.isfinite(fitted.metrics["loss"]).all()
+    assert fitted.diverged_at.tolist() == [19]
+    assert fitted.state.params[0, 0] == 1
+    assert fitted.state.params[0, 1] < 1
 
 
 def test_what_cannot_fit_is_refused_with_the_numbers(monkeypatch):

@@ -2,13 +2,14 @@
 
 A population of small networks is bound by memory, not arithmetic: left to themselves, the hidden layers of 60
 members × 256 rows travel to device memory and back between every product, bias, normalisation, ReLU and mask. Here
-both hidden layers stay on the chip. Products run in bfloat16 with float32 accumulation, everything else in float32.
+both hidden layers stay on the chip. Products take bfloat16 and add up in float32; what is stored of the hidden layers
+is bfloat16 too, the rest float32.
 
     z₁ = x W₁ + b₁        a = (z − mean z) / std z  with LayerNorm, z without         h = relu(scale · a + shift)
     z₂ = h₁ W₂ + b₂       y = h₂ W₃ + b₃
 
     forward   a program per tile of rows; what the gradients need of the hidden layers is stored only when one is
-              wanted, so target networks write nothing but their outputs
+              wanted, so target networks write nothing but their outputs (with LayerNorm, z₂ as well)
     inputs    a program per tile of rows: gradients of x where those are wanted, and of z₁, z₂, scale and shift (partial
               sums over the tile) where those of the weights are
     weights   a program per block of hidden units, one pass over all rows: gradients of weights and biases
@@ -36,6 +37,7 @@ Cut = Callable[[tuple[int, ...]], pl.BlockSpec]  # the shape of an array → its
 
 HALF = jnp.bfloat16
 EPSILON = 1e-5  # of LayerNorm
+WIDEST, WIDEST_INPUT = 256, 128  # hidden units and inputs of the networks these kernels have been run with
 
 
 class Tile(NamedTuple):
@@ -90,10 +92,12 @@ class Plan(NamedTuple):
 
 
 def supports(layers: Layers, rows: int) -> bool:
-    """Two equal hidden layers that fill whole tiles, and a GPU to run on."""
+    """Two equal hidden layers that fill whole tiles and fit on the chip, and a GPU to run on."""
     if len(layers) != 3 or jax.default_backend() != "gpu":
         return False
-    first, second = layers[0]["w"].shape[-1], layers[1]["w"].shape[-1]
+    (fan_in, first), second = layers[0]["w"].shape[-2:], layers[1]["w"].shape[-1]
+    if first > WIDEST or _block(fan_in) > WIDEST_INPUT:
+        return False
     tiles = (*FORWARD.values(), *INPUTS.values(), WEIGHTS)
     filled = first >= max(tile.units for tile in tiles) and rows % max(tile.rows for tile in tiles) == 0
     return filled and first == second and first & (first - 1) == 0

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
 from ilbrl import kernels
@@ -139,11 +140,16 @@ def optimised(params: Params) -> Optimised:
 def descend(net: Optimised, gradients: Params, learning_rate: float | jax.Array) -> Optimised:
     """One Adam step; the learning rate may be a traced member of a population.
 
-    What is not finite in a gradient counts as 0, so that a broken loss leaves the parameters sound.
+    A step that is not finite moves no parameter, so that a broken loss leaves them sound; the moments show it.
     """
-    gradients = jax.tree.map(lambda g: jnp.where(jnp.isfinite(g), g, 0.0), gradients)
     steps, adam = _ADAM.update(gradients, net.adam)
-    return Optimised(jax.tree.map(lambda p, step: p - learning_rate * step, net.params, steps), adam)
+    moved = jax.tree.map(lambda p, s: jnp.where(jnp.isfinite(s), p - learning_rate * s, p), net.params, steps)
+    return Optimised(moved, adam)
+
+
+def is_sound(net: Optimised) -> np.ndarray:
+    """[P] whether parameters and moments of each member of a population (NumPy leaves) are finite."""
+    return np.all([np.isfinite(leaf).reshape(len(leaf), -1).all(1) for leaf in jax.tree.leaves(net)], axis=0)
 
 
 def polyak(target: Params, online: Params, tau: float | jax.Array) -> Params:

@@ -6,8 +6,8 @@ within a chunk, because batched small products run slower there than one after a
 Members are spread over all local devices. Agents, discriminators and value estimators are all driven from here.
 
 What a member becomes depends on its configuration, its seed, the data and the number of updates alone: every draw
-comes from (seed, update number), so cutting the run into other chunks, or killing and resuming it, changes no bit.
-(On a CPU the number of cores does where layers are wide: XLA divides their work by the number of its threads, NPROC.)
+comes from (seed, update number), so killing and resuming a run changes no bit, nor does, on a CPU, cutting it into
+other chunks. (There the number of cores does where layers are wide: XLA divides their work by its threads, NPROC.)
 A member whose losses leave the finite or plausible range is marked and frozen from then on, and the others go on.
 """
 
@@ -26,7 +26,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from ilbrl import feed as feeding
-from ilbrl import memory
+from ilbrl import memory, nets
 from ilbrl.checkpoint import Checkpoint
 from ilbrl.config import check, stack
 from ilbrl.errors import IlbrlError
@@ -189,13 +189,14 @@ def _train(loop: Loop, inputs: Any, kept: Checkpoint, log: Log | None, advance: 
         advance(length * members, note=f"{diverged.sum()} of {members} diverged" if diverged.any() else "")
         kept.write(population, done, history, last=done == loop.updates, members=members)
     host = jax.tree.map(lambda leaf: np.asarray(leaf)[:members], population)
-    broken = _has_nan(host.state, members) & (host.diverged_at < 0)  # by the very last update: no loss has shown it yet
+    broken = ~_sound(host.state) & (host.diverged_at < 0)  # gradients that no loss has shown
     return host.state, np.where(broken, loop.updates - 1, host.diverged_at), history
 
 
-def _has_nan(state: Any, members: int) -> np.ndarray:
-    """[P] whether any number of a member's state is not one (infinities may be meant: "no best yet")."""
-    return np.any([np.isnan(leaf).reshape(members, -1).any(1) for leaf in jax.tree.leaves(state)], axis=0)
+def _sound(state: Any) -> np.ndarray:
+    """[P] whether no network of a member, nor its moments, ever met a gradient that is not finite."""
+    nodes = jax.tree.leaves(state, is_leaf=lambda node: isinstance(node, nets.Optimised))
+    return np.all([nets.is_sound(node) for node in nodes if isinstance(node, nets.Optimised)], axis=0)
 
 
 def _group_file(path: Path | None, number: int, groups: int) -> Path | None:
@@ -276,8 +277,8 @@ def _compile(
 def _advance(old: Members, state: Any, info: Info, limit: jax.Array, number: jax.Array) -> Members:
     """Take the new state of a member that has not diverged before, and mark it if it has now.
 
-    Selecting by what this very update shows would hold all of the old state until its last loss is known, a fifth of an
-    accelerator's time; what is not finite in it changes no parameter anyway (nets.descend).
+    Selecting by what this very update shows would hold all of the old state until its last loss is known, a tenth of an
+    accelerator's time; what is not finite moves no parameter anyway (nets.descend).
     """
     sound = jnp.stack([jnp.isfinite(value) for value in info.values()]).all()
     sound &= jnp.abs(info.get("q_magnitude", jnp.zeros(()))) <= limit

@@ -23,6 +23,7 @@ from ilbrl.agents.preparation import Prepared
 from ilbrl.agents.td3bc import State, actor_layers, init, period
 from ilbrl.config import config
 from ilbrl.data import Dataset
+from ilbrl.errors import IlbrlError
 from ilbrl.feed import Batch
 from ilbrl.rewards.discriminator import Loss
 
@@ -61,6 +62,12 @@ def prepare(
     expert: Dataset, exploratory: Dataset, configs: Sequence[Config], seeds: Sequence[int], quiet: bool = False
 ) -> Prepared:
     """Train the members' discriminators and label D_U with their logits."""
+    for c in configs:
+        if c.reward_bounds is not None and (c.reward != "probability" or c.reward_scale != 1.0):
+            raise IlbrlError(
+                "oril: reward_bounds hold for reward = probability with reward_scale = 1;"
+                f" with {c.reward} and {c.reward_scale:g} set reward_bounds to None"
+            )
     spec, feed, labels = preparation.judge(expert, exploratory, configs, seeds, quiet)
     feed = replace(feed, shared={**feed.shared, "weights": np.ones(feed.num_rows, np.float32)})
     largest = np.ones(len(configs)) if configs[0].reward == "probability" else labels.largest
