@@ -2,8 +2,8 @@
 
     python -m benchmarks.default_configurations hopper walker2d --out results/defaults      (minutes on a GPU)
 
-2 expert episodes + 400,000 medium transitions. The defaults of the package were picked from this table, that is, after
-seeing environment scores on the built-in tasks; `docs/results.md` says so. One population per value of the static
+2 expert episodes + 400,000 medium transitions. ILBRL's and SMODICE's defaults were picked from this table, that is,
+after seeing environment scores on the built-in tasks; `docs/results.md` says so. One population per value of the static
 fields; every entry of the JSON file holds a configuration, a number of updates and the scores of its seeds. Several
 numbers of updates are trainings of their own (SMODICE's scores rise and fall with it).
 """
@@ -56,6 +56,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--transitions", type=int, default=400_000)
     parser.add_argument("--episodes", type=int, default=10)
+    parser.add_argument("--rollout-seed", type=int, default=12345)
     args = parser.parse_args()
     for task, agent in product(args.tasks, args.agents):
         entries = list(sweep(task, agent, args))
@@ -68,7 +69,7 @@ def sweep(task: str, agent: str, args: argparse.Namespace) -> Iterator[dict]:
     for configs, updates in product(populations(agent), args.updates):
         configs = [replace(config, dtype=args.dtype) for config in configs]
         learned = fit(agent, expert, data, config=configs, seeds=args.seeds, updates=updates, quiet=True)
-        played = rollout_all(learned.policies, task, args.episodes, seed=12345, quiet=True)
+        played = rollout_all(learned.policies, task, args.episodes, seed=args.rollout_seed, quiet=True)
         scores = np.array([r.score for r in played]).reshape(len(configs), -1)
         magnitudes = learned.fitted.metrics["q_magnitude"][-1].reshape(len(configs), -1)
         for config, of_seeds, magnitude in zip(map(asdict, configs), scores, magnitudes):

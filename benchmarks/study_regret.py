@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from ilbrl.errors import IlbrlError
 from ilbrl.ope import spearman
 from ilbrl.protocol.folder import read_csv
 from ilbrl.protocol.selection import judge_all, select
@@ -33,6 +34,7 @@ def within(runs: Sequence[Run]) -> Iterator[str]:
     yield "| | " + " | ".join(f"{run.task}: chosen | median | best" for run in runs) + " |"
     yield "|---|" + "---:|---:|---:|" * len(runs)
     regrets = [selection_regret(run) for run in runs]
+    losses, gains = [], []
     for name in regrets[0]:
         cells = []
         for regret in (of_run[name] for of_run in regrets):
@@ -42,7 +44,14 @@ def within(runs: Sequence[Run]) -> Iterator[str]:
                 f"{np.median(scores):.1f}",
                 f"{max(scores):.1f}",
             ]
+            losses.append(max(scores) - regret.configurations[regret.chosen].value)
+            gains.append(regret.configurations[regret.chosen].value - float(np.median(scores)))
         yield f"| {display(name)} | {' | '.join(cells)} |"
+    yield ""
+    yield (
+        f"Of {len(losses)} choices {sum(loss == 0 for loss in losses)} took the best; on average they are"
+        f" {np.mean(losses):.1f} below the best and {np.mean(gains):.1f} above the median."
+    )
 
 
 def between(runs: Sequence[Run], folders: Sequence[Path]) -> Iterator[str]:
@@ -60,7 +69,7 @@ def between(runs: Sequence[Run], folders: Sequence[Path]) -> Iterator[str]:
         cells = [f"{display(key[0])} {scores[key]:.1f}" for key in (*keys, best)]
         yield (
             f"| {run.task} | {' | '.join(cells)} | {reference_score(run, 'exploratory'):.1f}"
-            f" | {rank_correlation(candidates, scores):.2f} |"
+            f" | {rank_correlation(candidates, scores):.2f} |".replace("-", "−")
         )
 
 
@@ -83,10 +92,21 @@ def read_candidates(folder: Path) -> tuple[list[Candidate], dict[tuple[str, int]
         rows, key=lambda row: (row["algorithm"], int(row["configuration"]), int(row["policy_seed"]))
     ):
         of_policy = list(group)
-        estimates = tuple(_estimate(row) for row in of_policy if row["verdict"])
+        if not of_policy[0]["true_score"]:
+            raise IlbrlError(f"{folder}: not every candidate has a true score; `ilbrl tune --reveal` plays them")
         candidates.append(
             Candidate(
-                algorithm, configuration, seed, {}, of_policy[0]["diverged"] == "1", estimates, Path(), 0, 0.0, "", {}
+                algorithm=algorithm,
+                configuration=configuration,
+                policy_seed=seed,
+                hyperparameters={},
+                diverged=of_policy[0]["diverged"] == "1",
+                estimates=tuple(_estimate(row) for row in of_policy if row["verdict"]),
+                policy=Path(),
+                updates=0,
+                seconds=0.0,
+                device="",
+                versions={},
             )
         )
         scores.setdefault((algorithm, configuration), []).append(float(of_policy[0]["true_score"]))

@@ -53,7 +53,7 @@ class Config:
     reward_scale: float = 0.1
     """k; the paper tunes it in U(0.05, 3) and ends at 0.10 to 0.17. (The authors' own has no effect in their code.)"""
     actor_lr: float = 1e-4
-    """Ours, after seeing scores (docs/results.md). The authors offer 3e-5, but their code trains the policy at 3e-4."""
+    """Ours, after seeing scores (docs/results.md). The authors name 3e-5, but their code trains the policy at 3e-4."""
     value_lr: float = 3e-4
     entropy_lr: float = 3e-4
     """Of the coefficient α."""
