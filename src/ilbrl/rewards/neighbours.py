@@ -36,7 +36,7 @@ def nearest(queries: np.ndarray, points: np.ndarray, quiet: bool = False) -> tup
     queries: [N, D], points: [M, D]; float32 or float64. Among equally near points the first is returned.
     """
     points, first_of = _distinct(np.asarray(points))
-    centre = points.mean(0, dtype=np.float64)  # a large common offset would cancel every digit of a float32 product
+    centre = points.mean(0, dtype=np.float64).astype(points.dtype)  # a large offset would cancel in a float32 product
     propose = _proposer((points - centre).astype(np.float32))
     distance, number = np.empty(len(queries)), np.empty(len(queries), np.int64)
     with progress("nearest expert rows", len(queries), "rows", quiet) as advance:
@@ -51,7 +51,7 @@ def _certified(
     queries: np.ndarray, points: np.ndarray, centre: np.ndarray, propose: Propose
 ) -> tuple[np.ndarray, np.ndarray]:
     """Exact distances and numbers for one block of queries."""
-    centred = (queries - centre).astype(np.float32)
+    centred = (queries - centre).astype(np.float32, copy=False)
     number, runner_up = propose(centred)
     squared = np.square(queries.astype(np.float64) - points[number]).sum(1)
     norm = np.sqrt(np.square(centred, dtype=np.float64).sum(1))
@@ -109,12 +109,12 @@ def _faiss_proposer(points: np.ndarray) -> Propose:
 
     def propose(queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         searched = [index.search(queries, 1) for index in indices]  # pyright: ignore[reportCallIssue]
-        best, within = (np.hstack(column) for column in zip(*searched))  # [B, groups]
+        best, within = (np.stack(rows)[:, :, 0] for rows in zip(*searched))  # [groups, B]
         every = np.arange(len(queries))
-        group_of = best.argmin(1)
-        within = within[every, group_of]
-        best[every, group_of] = np.inf
-        runner_up = best.min(1)
+        group_of = best.argmin(0)
+        within = within[group_of, every]
+        best[group_of, every] = np.inf
+        runner_up = best.min(0)
         extended = np.hstack([queries, np.ones((len(queries), 1), np.float32)])
         for g in range(len(groups)):
             members = np.flatnonzero(group_of == g)
