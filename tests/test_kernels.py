@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from ilbrl import kernels, nets
+from ilbrl.kernels import blocks
 
 
 def values_and_gradients(mlp, seed, rows, sizes, layer_norm):
@@ -26,7 +27,7 @@ def values_and_gradients(mlp, seed, rows, sizes, layer_norm):
 @pytest.mark.parametrize("layer_norm", [False, True])
 @pytest.mark.parametrize(("fan_in", "fan_out"), [(23, 1), (35, 8), (27, 16)])
 def test_values_and_gradients_are_the_plain_networks(fan_in, fan_out, layer_norm, monkeypatch):
-    monkeypatch.setattr(kernels, "HALF", jnp.float32)
+    monkeypatch.setattr(blocks, "HALF", jnp.float32)
     units = 256 if fan_out == 1 else 128  # several blocks of them, or one
     case = (0, 384, [fan_in, units, units, fan_out], layer_norm)  # rows: whole tiles, but no power of two
     fused = values_and_gradients(lambda layers, x: kernels.mlp(layers, x, True), *case)
@@ -38,7 +39,7 @@ def test_values_and_gradients_are_the_plain_networks(fan_in, fan_out, layer_norm
 @pytest.mark.parametrize("wanted", [0, 1])
 def test_gradients_of_layers_or_of_inputs_alone(wanted, layer_norm, monkeypatch):
     """Those of an update of a critic, and of the actor through a critic."""
-    monkeypatch.setattr(kernels, "HALF", jnp.float32)
+    monkeypatch.setattr(blocks, "HALF", jnp.float32)
     layers = nets.init_mlp(jax.random.key(0), [23, 128, 128, 1], layer_norm)
     x = jax.random.normal(jax.random.key(1), (128, 23))
 
