@@ -66,7 +66,7 @@ def prepare(
         if c.reward_bounds is not None and (c.reward != "probability" or c.reward_scale != 1.0):
             raise IlbrlError(
                 "oril: reward_bounds hold for reward = probability with reward_scale = 1;"
-                f" with {c.reward} and {c.reward_scale:g} set reward_bounds to None"
+                f" with {c.reward} and {c.reward_scale:g} set reward_bounds to None (--reward-bounds None)"
             )
     spec, feed, labels = preparation.judge(expert, exploratory, configs, seeds, quiet)
     feed = replace(feed, shared={**feed.shared, "weights": np.ones(feed.num_rows, np.float32)})

@@ -1,0 +1,36 @@
+"""docs/results.md shows what its commands print of the committed results: no number is typed there by hand."""
+
+import json
+from pathlib import Path
+
+import pytest
+from benchmarks import results_table, study_regret  # pyright: ignore[reportMissingImports]
+
+from ilbrl.report.formats import markdown
+from ilbrl.report.results import read_runs
+from ilbrl.report.summary import summarise
+
+DOCS = Path(__file__).parents[1] / "docs"
+FOLDERS = [DOCS / "results" / "locomotion" / task for task in ("hopper", "halfcheetah", "walker2d", "ant")]
+
+
+@pytest.fixture(scope="module")
+def page():
+    return (DOCS / "results.md").read_text().splitlines()
+
+
+def test_the_table_of_every_algorithm(page):
+    cells = [json.loads(path.read_text()) for path in sorted((DOCS / "results" / "table").glob("*.json"))]
+    assert len(cells) == 80
+    assert set(results_table.table(cells).splitlines()) <= set(page)
+
+
+def test_the_regret_of_selection(page):
+    runs = read_runs(FOLDERS)
+    assert {*study_regret.within(runs), *study_regret.between(runs, FOLDERS)} <= set(page)
+
+
+def test_the_scores_of_the_study(page):
+    rows = [line for line in markdown(summarise(FOLDERS)).splitlines() if line.startswith(("| ", "|  "))]
+    assert len(rows) == 8
+    assert set(rows) <= set(page)
