@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from benchmarks import results_table, study_regret  # pyright: ignore[reportMissingImports]
+from benchmarks import results_table, study_regret
 
 from ilbrl.report.formats import markdown
 from ilbrl.report.results import read_runs
