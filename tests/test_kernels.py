@@ -30,7 +30,7 @@ def test_values_and_gradients_are_the_plain_networks(fan_in, fan_out, layer_norm
     monkeypatch.setattr(blocks, "HALF", jnp.float32)
     units = 256 if fan_out == 1 else 128  # several blocks of them, or one
     case = (0, 384, [fan_in, units, units, fan_out], layer_norm)  # rows: whole tiles, but no power of two
-    fused = values_and_gradients(lambda layers, x: kernels.mlp(layers, x, True), *case)
+    fused = values_and_gradients(lambda layers, x: kernels.mlp(layers, x, interpret=True), *case)
     for ours, theirs in zip(fused, values_and_gradients(nets.mlp, *case)):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-7)
 
@@ -46,8 +46,23 @@ def test_gradients_of_layers_or_of_inputs_alone(wanted, layer_norm, monkeypatch)
     def gradient(mlp):
         return jax.tree.leaves(jax.grad(lambda layers, x: jnp.square(mlp(layers, x)).sum(), wanted)(layers, x))
 
-    for ours, theirs in zip(gradient(lambda layers, x: kernels.mlp(layers, x, True)), gradient(nets.mlp), strict=True):
+    for ours, theirs in zip(gradient(lambda layers, x: kernels.mlp(layers, x, interpret=True)), gradient(nets.mlp), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("layer_norm", [False, True])
+def test_the_first_of_stacked_networks(layer_norm, monkeypatch):
+    monkeypatch.setattr(blocks, "HALF", jnp.float32)
+    stacked = jax.vmap(lambda key: nets.init_twin(key, [23, 128, 128, 1], layer_norm))(jax.random.split(jax.random.key(0), 3))
+    x = jax.random.normal(jax.random.key(1), (3, 128, 23))
+
+    def values_and_gradient(mlp):
+        return jax.vmap(jax.value_and_grad(lambda x, twins: mlp(twins, x).sum()))(x, stacked)
+
+    ours = values_and_gradient(partial(kernels.mlp, first=True, interpret=True))
+    theirs = values_and_gradient(lambda twins, x: nets.mlp(jax.tree.map(lambda leaf: leaf[0], twins), x))
+    for a, b in zip(ours, theirs):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.skipif(jax.default_backend() != "gpu", reason="needs a GPU")

@@ -75,15 +75,19 @@ def init_twin(key: jax.Array, sizes: Sequence[int], layer_norm: bool = False) ->
     return jax.vmap(lambda k: init_mlp(k, sizes, layer_norm))(jax.random.split(key, 2))
 
 
-def critic(layers: Layers, observations: jax.Array, actions: jax.Array, dtype: str = "float32") -> jax.Array:
-    """[B] values Q(s, a) of one critic."""
-    return mlp(layers, jnp.concatenate([observations, actions], -1), dtype=dtype)[..., 0]
-
-
 def twin_critics(layers: Layers, observations: jax.Array, actions: jax.Array, dtype: str = "float32") -> jax.Array:
     """[2, B] values Q₁, Q₂ of twin critics."""
     x = jnp.concatenate([observations, actions], -1)
     return jax.vmap(lambda one: mlp(one, x, dtype=dtype))(layers)[..., 0]
+
+
+def first_critic(layers: Layers, observations: jax.Array, actions: jax.Array, dtype: str = "float32") -> jax.Array:
+    """[B] values Q₁ of twin critics that are not to learn from it: no gradient reaches them."""
+    x = jnp.concatenate([observations, actions], -1)
+    layers = jax.lax.stop_gradient(layers)
+    if dtype == "bfloat16" and kernels.supports(layers, len(x)):
+        return kernels.mlp(layers, x, first=True)[..., 0]
+    return mlp(jax.tree.map(lambda leaf: leaf[0], layers), x, dtype=dtype)[..., 0]
 
 
 def actor(layers: Layers, observations: jax.Array, dtype: str = "float32") -> jax.Array:

@@ -99,8 +99,7 @@ def critic_loss(critic: nets.Params, cfg: Config, batch: Batch, target: jax.Arra
 def actor_loss(actor: nets.Params, critic: nets.Params, cfg: Config, batch: Batch) -> tuple[jax.Array, jax.Array]:
     """−λ mean Q₁ / mean |Q₁| + mean w · (π(s) − a)², and the cloning term alone."""
     actions = nets.actor(actor, batch.observations, cfg.dtype)
-    first = jax.tree.map(lambda x: x[0], critic)
-    values = nets.critic(first, batch.observations, actions, cfg.dtype)
+    values = nets.first_critic(critic, batch.observations, actions, cfg.dtype)
     cloning = (batch.weights * jnp.square(actions - batch.actions).mean(-1)).mean()
     scale = jax.lax.stop_gradient(jnp.abs(values).mean())
     return -cfg.lam * values.mean() / scale + cloning, cloning

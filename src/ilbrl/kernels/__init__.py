@@ -54,31 +54,35 @@ def supports(layers: Layers, rows: int) -> bool:
     return filled and first == second and first & (first - 1) == 0
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(2,))
-def mlp(layers: Layers, x: jax.Array, interpret: bool = False) -> jax.Array:
-    """[B, fan_in] → [B, fan_out] float32, as `nets.mlp` with bfloat16 products."""
-    return _forward(_net(layers), half(x), interpret, keep=False)[0]
+@partial(jax.custom_vjp, nondiff_argnums=(2, 3))
+def mlp(layers: Layers, x: jax.Array, first: bool = False, interpret: bool = False) -> jax.Array:
+    """[B, fan_in] → [B, fan_out] float32, as `nets.mlp` with bfloat16 products.
+
+    first: the layers are several networks stacked, the first of them is run where it lies, and gets no gradient.
+    """
+    return _forward(_net(layers), half(x), first, interpret, keep=False)[0]
 
 
-def _mlp_forward(layers: Any, x: Any, interpret: bool):
+def _mlp_forward(layers: Any, x: Any, first: bool, interpret: bool):
     of_weights, of_inputs = any(leaf.perturbed for leaf in jax.tree.leaves(layers)), x.perturbed
+    assert not (first and of_weights)
     net, inputs = _net(jax.tree.map(lambda leaf: leaf.value, layers)), half(x.value)
-    y, hidden = _forward(net, inputs, interpret, keep=True)
+    y, hidden = _forward(net, inputs, first, interpret, keep=True)
     return y, (net, hidden, inputs if of_weights else None, () if of_inputs else None)
 
 
-def _mlp_backward(interpret: bool, residuals, dy: jax.Array):
+def _mlp_backward(first: bool, interpret: bool, residuals, dy: jax.Array):
     net, hidden, x, of_inputs = residuals
     last, of_weights = half(dy), x is not None
-    dx, dz, norms = _input_gradients(net, hidden, last, interpret, of_weights, of_inputs is not None)
+    dx, dz, norms = _input_gradients(net, hidden, last, first, interpret, of_weights, of_inputs is not None)
     if not of_weights:
         return None, dx
     dw1, db1, dw2, db2, dw3 = weights.weight_gradients(net, x, hidden, dz, last, interpret)
-    first, second = {"w": dw1, "b": db1}, {"w": dw2.astype(jnp.float32), "b": db2}
+    lower, upper = {"w": dw1, "b": db1}, {"w": dw2.astype(jnp.float32), "b": db2}
     if norms:
         scale1, shift1, scale2, shift2 = (sums.sum(0) for sums in norms)
-        first, second = first | {"scale": scale1, "shift": shift1}, second | {"scale": scale2, "shift": shift2}
-    return (first, second, {"w": dw3, "b": dy.sum(0)}), dx
+        lower, upper = lower | {"scale": scale1, "shift": shift1}, upper | {"scale": scale2, "shift": shift2}
+    return (lower, upper, {"w": dw3, "b": dy.sum(0)}), dx
 
 
 mlp.defvjp(_mlp_forward, _mlp_backward, symbolic_zeros=True)
@@ -91,10 +95,10 @@ def _net(layers: Layers) -> Net:
     return Net(w1, w2.astype(blocks.HALF), w3, b1, b2, b3, *norms)
 
 
-def _forward(net: Net, x: jax.Array, interpret: bool, keep: bool) -> tuple[jax.Array, Hidden]:
+def _forward(net: Net, x: jax.Array, first: bool, interpret: bool, keep: bool) -> tuple[jax.Array, Hidden]:
     """y, and with `keep` what the gradients need of the hidden layers."""
     batch, norm = len(x), net.scale1 is not None
-    layer, vector = like((batch, net.w2.shape[0]), blocks.HALF), like((batch,))
+    layer, vector = like((batch, net.w2.shape[-1]), blocks.HALF), like((batch,))
     if norm:
         kept = Hidden(layer, layer, layer, layer, vector, vector, vector) if keep else Hidden(z2=layer)
     else:
@@ -105,22 +109,24 @@ def _forward(net: Net, x: jax.Array, interpret: bool, keep: bool) -> tuple[jax.A
         (normalised if norm else plain).forward_kernel,
         plan,
         grid=batch // plan.tile.rows,
-        inputs=[(x, cut), (net, whole)],
+        inputs=[(x, cut), (net, whole(first))],
         outputs=[(like((batch, plan.fan_out)), cut), (kept, cut)],
     )
 
 
-def _input_gradients(net: Net, hidden: Hidden, dy: jax.Array, interpret: bool, of_weights: bool, of_inputs: bool):
+def _input_gradients(
+    net: Net, hidden: Hidden, dy: jax.Array, first: bool, interpret: bool, of_weights: bool, of_inputs: bool
+):
     """Gradients of x, of (z₁, z₂), and per tile of (scale₁, shift₁, scale₂, shift₂); None where not wanted."""
-    batch, units, norm = len(dy), net.w2.shape[0], net.scale1 is not None
+    batch, units, norm = len(dy), net.w2.shape[-1], net.scale1 is not None
     plan = Plan(batch, *widths(net), INPUTS[norm], interpret)
     tiles, cut = batch // plan.tile.rows, rows(plan.tile.rows)
-    layers_written = 2 if of_weights else int(norm)  # with LayerNorm z₁'s holds what is put aside
+    layers_written = of_weights + norm  # without LayerNorm z₂'s follow at once from those of y
     return call(
         (normalised if norm else plain).input_kernel,
         plan,
         grid=tiles,
-        inputs=[(dy, cut), (hidden, cut), (net, whole)],
+        inputs=[(dy, cut), (hidden, cut), (net, whole(first))],
         outputs=[
             (like((batch, plan.fan_in)) if of_inputs else None, cut),
             ((like((batch, units), blocks.HALF),) * layers_written, cut),

@@ -87,8 +87,10 @@ def like(shape: tuple[int, ...], dtype: Any = jnp.float32) -> jax.ShapeDtypeStru
     return jax.ShapeDtypeStruct(shape, dtype)
 
 
-def whole(shape: tuple[int, ...]) -> pl.BlockSpec:
-    return pl.BlockSpec(tuple(map(block, shape)), lambda _: (0,) * len(shape))
+def whole(first: bool = False) -> Cut:
+    """All of an array, or of the first of those that it stacks."""
+    lead = (None,) if first else ()
+    return lambda shape: pl.BlockSpec((*lead, *map(block, shape[len(lead) :])), lambda _: (0,) * len(shape))
 
 
 def rows(rows: int) -> Cut:

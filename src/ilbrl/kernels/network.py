@@ -39,7 +39,7 @@ class Hidden(NamedTuple):
 
 def widths(net: Net) -> tuple[int, int]:
     """fan_in and fan_out."""
-    return net.w1.shape[0], net.w3.shape[1]
+    return net.w1.shape[-2], net.w3.shape[-1]
 
 
 def write_outputs(y, net: Net, plan: Plan, second_layer) -> None:
@@ -62,10 +62,13 @@ def write_outputs(y, net: Net, plan: Plan, second_layer) -> None:
         store(y, total + load(net.b3, plan.fan_out, axis=0), plan.fan_out)
 
 
-def output_gradients(dy, h2, net: Net, plan: Plan) -> jax.Array:
-    """[R, hidden] gradients at what the second ReLU sees."""
-    dh2 = dot(dy[...], load(net.w3, plan.fan_out, axis=1).T)
-    return jnp.where(h2[...] > 0, dh2, 0.0)
+def output_gradients(dy, h2: jax.Array, w3, plan: Plan, rows=slice(None)) -> jax.Array:
+    """[R, units] gradients at what the second ReLU sees, of those `rows` and of the units in w₃."""
+    if plan.fan_out == 1:
+        dh2 = dy[rows, 0].astype(jnp.float32)[:, None] * w3[:, 0]
+    else:
+        dh2 = dot(dy[rows, :], load(w3, plan.fan_out, axis=1).T)
+    return jnp.where(h2 > 0, dh2, 0.0)
 
 
 def first_gradients(units, dz2: jax.Array, h1, net: Net) -> jax.Array:

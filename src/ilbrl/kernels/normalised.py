@@ -46,7 +46,7 @@ def forward_kernel(x, net: Net, y, kept: Hidden, *, plan: Plan):
 
 
 def input_kernel(dy, hidden: Hidden, net: Net, dx, dz, sums, *, plan: Plan):
-    da = output_gradients(dy, hidden.h2, net, plan)
+    da = output_gradients(dy, hidden.h2[...], net.w3, plan)
     a2 = (hidden.z2[...].astype(jnp.float32) - hidden.mean2[...][:, None]) * hidden.spread2[...][:, None]
     if sums:
         sums[2][0], sums[3][0] = (da * a2).sum(0), da.sum(0)

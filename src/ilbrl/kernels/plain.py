@@ -22,9 +22,7 @@ def forward_kernel(x, net: Net, y, kept: Hidden, *, plan: Plan):
 
 
 def input_kernel(dy, hidden: Hidden, net: Net, dx, dz, _, *, plan: Plan):
-    dz2 = output_gradients(dy, hidden.h2, net, plan).astype(blocks.HALF)
-    if dz:
-        dz[1][...] = dz2
+    dz2 = output_gradients(dy, hidden.h2[...], net.w3, plan).astype(blocks.HALF)
 
     def first_layer(units):
         dz1 = first_gradients(units, dz2, hidden.h1, net).astype(blocks.HALF)

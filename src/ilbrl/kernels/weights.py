@@ -8,7 +8,7 @@ from jax.experimental import pallas as pl
 
 from ilbrl.kernels import blocks
 from ilbrl.kernels.blocks import Plan, Tile, call, columns, dot, like, rows, store, whole, zeros
-from ilbrl.kernels.network import Hidden, Net, widths
+from ilbrl.kernels.network import Hidden, Net, output_gradients, widths
 
 TILE = Tile(32, 64, 4, 3)
 
@@ -21,7 +21,7 @@ def weight_gradients(net: Net, x, hidden: Hidden, dz, dy, interpret: bool):
         weight_kernel,
         Plan(len(x), *widths(net), TILE, interpret),
         grid=units // TILE.units,
-        inputs=[(x, whole), (dy, whole), (hidden.h1, whole), (hidden.h2, cut), (dz, cut)],
+        inputs=[(x, whole()), (dy, whole()), (hidden.h1, whole()), (hidden.h2, cut), (dz, cut), (net.w3, rows(TILE.units))],
         outputs=[
             (like((fan_in, units)), cut),
             (vector, cut),
@@ -32,19 +32,20 @@ def weight_gradients(net: Net, x, hidden: Hidden, dz, dy, interpret: bool):
     )
 
 
-def weight_kernel(x, dy, h1, h2, dz, dw1, db1, dw2, db2, dw3, *, plan: Plan):
+def weight_kernel(x, dy, h1, h2, dz, w3, dw1, db1, dw2, db2, dw3, *, plan: Plan):
     step = plan.tile.rows
 
     def add_rows(i, sums):
         to_w1, to_b1, to_w2, to_b2, to_w3 = sums
         some = pl.ds(pl.multiple_of(i * step, step), step)
-        dz1, dz2 = dz[0][some, :], dz[1][some, :]
+        dz1, h2_some = dz[0][some, :], h2[some, :]
+        dz2 = dz[1][some, :] if len(dz) == 2 else output_gradients(dy, h2_some, w3, plan, some).astype(blocks.HALF)
         return (
             to_w1 + dot(dz1.T, x[some, :]),  # transposed: hidden units fill a tile
             to_b1 + dz1.astype(jnp.float32),
             to_w2 + dot(h1[some, :].T, dz2),
             to_b2 + dz2.astype(jnp.float32),
-            to_w3 + dot(h2[some, :].T, dy[some, :]),
+            to_w3 + dot(h2_some.T, dy[some, :]),
         )
 
     block = (step, plan.tile.units)
