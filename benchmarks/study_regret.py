@@ -4,8 +4,8 @@
 
 Within each algorithm: the chosen configuration against the median and the best by true score (`ilbrl tune --reveal` has
 played them all). Between algorithms: which one the offline values prefer, as they are and less some standard deviations
-by which the evaluation seeds disagree (docs/evaluation.md), and what its policies truly score. A configuration's score
-is the mean over its policy seeds.
+by which the evaluation seeds disagree (docs/evaluation.md), which configuration is nearest to the data, and what their
+policies truly score. A configuration's score, and its distance from the data, is the mean over its policy seeds.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from ilbrl.report.results import Run, read_runs
 from ilbrl.report.selection import reference_score, selection_regret
 
 PENALTIES = (0.0, 1.0, 2.0)
+
+Configuration = tuple[str, int]  # algorithm, number
 
 
 def within(runs: Sequence[Run]) -> Iterator[str]:
@@ -58,33 +60,49 @@ def between(runs: Sequence[Run], folders: Sequence[Path]) -> Iterator[str]:
     yield (
         "| | "
         + " | ".join(f"penalty {penalty:g}" for penalty in PENALTIES)
-        + " | best of all | exploratory | rank correlation |"
+        + " | nearest to the data | best of all | exploratory | rank correlation: value | distance |"
     )
-    yield "|---|" + "---|" * len(PENALTIES) + "---|---:|---:|"
+    yield "|---|" + "---|" * len(PENALTIES) + "---|---|---:|---:|---:|"
     for run, folder in zip(runs, folders):
         candidates, scores = read_candidates(folder)
         best = max(scores, key=lambda key: scores[key])
         picks = [select(candidates, penalty)["overall"] for penalty in PENALTIES]
         keys = [(pick["algorithm"], pick["configuration"]) for pick in picks]
-        cells = [f"{display(key[0])} {scores[key]:.1f}" for key in (*keys, best)]
+        distances = distances_of(candidates)
+        nearest = min(distances, key=lambda key: distances[key])
+        cells = [f"{display(key[0])} {scores[key]:.1f}" for key in (*keys, nearest, best)]
+        values = values_of(candidates)
+        correlations = [spearman(*aligned(guess, scores)) for guess in (values, distances)]
         yield (
             f"| {run.task} | {' | '.join(cells)} | {reference_score(run, 'exploratory'):.1f}"
-            f" | {rank_correlation(candidates, scores):.2f} |".replace("-", "−")
+            f" | {' | '.join(f'{each:.2f}' for each in correlations)} |".replace("-", "−")
         )
 
 
-def rank_correlation(candidates: Sequence[Candidate], scores: dict[tuple[str, int], float]) -> float:
-    """Spearman's, of the offline values and true scores of all configurations of all algorithms."""
-    valued = {
+def values_of(candidates: Sequence[Candidate]) -> dict[Configuration, float]:
+    """The offline value of every configuration of every algorithm that has one."""
+    return {
         (name, judged.configuration): judged.value
         for name, table in judge_all(candidates).items()
         for judged in table.configurations
         if judged.value is not None
     }
-    return spearman(np.array(list(valued.values())), np.array([scores[key] for key in valued]))
 
 
-def read_candidates(folder: Path) -> tuple[list[Candidate], dict[tuple[str, int], float]]:
+def distances_of(candidates: Sequence[Candidate]) -> dict[Configuration, float]:
+    """The mean distance from the data of every configuration of every algorithm that was evaluated."""
+    found: dict[Configuration, list[float]] = {}
+    for c in candidates:
+        if c.distance is not None:
+            found.setdefault((c.algorithm, c.configuration), []).append(c.distance)
+    return {key: float(np.mean(each)) for key, each in found.items()}
+
+
+def aligned(guesses: dict[Configuration, float], scores: dict[Configuration, float]) -> tuple[np.ndarray, np.ndarray]:
+    return np.array(list(guesses.values())), np.array([scores[key] for key in guesses])
+
+
+def read_candidates(folder: Path) -> tuple[list[Candidate], dict[Configuration, float]]:
     """The candidates of results.csv, and configuration → mean true score."""
     rows = read_csv(folder / "results.csv")
     candidates, scores = [], {}
@@ -114,7 +132,8 @@ def read_candidates(folder: Path) -> tuple[list[Candidate], dict[tuple[str, int]
 
 
 def _estimate(row: dict[str, str]) -> dict[str, Any]:
-    return {"verdict": row["verdict"], "value": float(row["offline_value"]) if row["offline_value"] else None}
+    value, distance = (float(row[name]) if row[name] else None for name in ("offline_value", "distance"))
+    return {"verdict": row["verdict"], "value": value, "distance": distance}
 
 
 def main() -> None:

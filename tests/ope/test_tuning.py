@@ -63,8 +63,8 @@ def test_the_record_is_as_documented(tuning):
 
 def test_distances_warn_of_policies_outside_the_data(tuning, composition):
     data = ope.EvaluationData.of_composition(composition, [0.5])
-    near = ope.distance_from_data("near", lambda x: -0.5 * x, data, 0.5)
-    far = ope.distance_from_data("far", lambda x: np.ones_like(x), data, 0.5)
+    policies = {"near": lambda x: -0.5 * x, "far": lambda x: np.ones_like(x)}
+    near, far = ope.distances_from_data(policies, data, 0.5).values()
     assert max(tuning.trust.distances.values()) < near < far
     limit = tuning.trust.distance_limit
     assert limit == 1.5 * max(tuning.trust.distances.values())

@@ -25,6 +25,7 @@ def test_what_a_study_leaves_behind(finished, tiny):
     results = read_csv(finished / "results.csv")
     assert len(results) == 2 * 2 * 2 * 2
     assert {row["task"] for row in results} == {"tiny"}
+    assert all(float(row["distance"]) > 0 for row in results)
     assert {row["true_return"] for row in results} == {""}
     selection = read_json(finished / "selection.json")
     for row in results:

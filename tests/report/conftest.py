@@ -118,7 +118,7 @@ def _tables(folder, rng, task, study, candidates, played, revealed) -> None:
                     "study": study, "task": task, "algorithm": c["algorithm"], "configuration": c["configuration"],
                     "policy_seed": c["policy_seed"], "evaluation_seed": evaluation_seed,
                     "offline_value": "" if value is None else value, "verdict": verdict, "decided_at": 80_000,
-                    "diverged": c["diverged"], "selected": c["selected"],
+                    "distance": 0.1 + 0.01 * c["configuration"], "diverged": c["diverged"], "selected": c["selected"],
                     "true_return": c["true_return"] if shown else "",
                     "true_score": c["true_score"] if shown and c["true_score"] is not None else "",
                     "true_episodes": 30 if shown else "", "updates": 200_000, "seconds": 41.5,

@@ -207,7 +207,7 @@ def _as_json(
 ) -> dict[str, Any]:
     setting = evaluation.settings[0]
     data = ope.EvaluationData.of_composition(composition, [setting.expert_fraction])
-    distances = {n: ope.distance_from_data(n, p, data, setting.expert_fraction) for n, p in policies.items()}
+    distances = ope.distances_from_data(policies, data, setting.expert_fraction)
     found, notes = {}, list(data.notes)
     if penalty:
         notes.append(

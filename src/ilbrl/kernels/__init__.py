@@ -37,8 +37,7 @@ from ilbrl.kernels.network import Hidden, Net, widths
 
 Layers = tuple[dict[str, jax.Array], ...]
 
-FORWARD = {False: Tile(128, 128, 8, 2), True: Tile(128, 64, 8, 3)}  # without and with LayerNorm
-INPUTS = {False: Tile(64, 64, 4, 2), True: Tile(64, 64, 4, 3)}
+FORWARD, INPUTS = Tile(64, 64, 4, 3), Tile(64, 64, 4, 2)
 WIDEST, WIDEST_INPUT = 256, 128  # hidden units and inputs of the networks these kernels have been run with
 
 
@@ -49,7 +48,7 @@ def supports(layers: Layers, rows: int) -> bool:
     (fan_in, first), second = layers[0]["w"].shape[-2:], layers[1]["w"].shape[-1]
     if first > WIDEST or blocks.block(fan_in) > WIDEST_INPUT:
         return False
-    tiles = (*FORWARD.values(), *INPUTS.values(), weights.TILE)
+    tiles = (FORWARD, INPUTS, weights.TILE)
     filled = first >= max(tile.units for tile in tiles) and rows % max(tile.rows for tile in tiles) == 0
     return filled and first == second and first & (first - 1) == 0
 
@@ -103,7 +102,7 @@ def _forward(net: Net, x: jax.Array, first: bool, interpret: bool, keep: bool) -
         kept = Hidden(layer, layer, layer, layer, vector, vector, vector) if keep else Hidden(z2=layer)
     else:
         kept = Hidden(layer, layer) if keep else Hidden()
-    plan = Plan(batch, *widths(net), FORWARD[norm], interpret)
+    plan = Plan(batch, *widths(net), FORWARD, interpret)
     cut = rows(plan.tile.rows)
     return call(
         (normalised if norm else plain).forward_kernel,
@@ -119,7 +118,7 @@ def _input_gradients(
 ):
     """Gradients of x, of (z₁, z₂), and per tile of (scale₁, shift₁, scale₂, shift₂); None where not wanted."""
     batch, units, norm = len(dy), net.w2.shape[-1], net.scale1 is not None
-    plan = Plan(batch, *widths(net), INPUTS[norm], interpret)
+    plan = Plan(batch, *widths(net), INPUTS, interpret)
     tiles, cut = batch // plan.tile.rows, rows(plan.tile.rows)
     layers_written = of_weights + norm  # without LayerNorm z₂'s follow at once from those of y
     return call(

@@ -21,7 +21,7 @@ def weight_gradients(net: Net, x, hidden: Hidden, dz, dy, interpret: bool):
         weight_kernel,
         Plan(len(x), *widths(net), TILE, interpret),
         grid=units // TILE.units,
-        inputs=[(x, whole()), (dy, whole()), (hidden.h1, whole()), (hidden.h2, cut), (dz, cut), (net.w3, rows(TILE.units))],
+        inputs=[((x, dy, hidden.h1), whole()), ((hidden.h2, dz), cut), (net.w3, rows(TILE.units))],
         outputs=[
             (like((fan_in, units)), cut),
             (vector, cut),
@@ -32,8 +32,8 @@ def weight_gradients(net: Net, x, hidden: Hidden, dz, dy, interpret: bool):
     )
 
 
-def weight_kernel(x, dy, h1, h2, dz, w3, dw1, db1, dw2, db2, dw3, *, plan: Plan):
-    step = plan.tile.rows
+def weight_kernel(full, own, w3, dw1, db1, dw2, db2, dw3, *, plan: Plan):
+    (x, dy, h1), (h2, dz), step = full, own, plan.tile.rows
 
     def add_rows(i, sums):
         to_w1, to_b1, to_w2, to_b2, to_w3 = sums

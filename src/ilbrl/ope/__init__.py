@@ -13,7 +13,7 @@ importance         per-decision weighted importance sampling, where action proba
 """
 
 from ilbrl.ope import expected_sarsa, importance
-from ilbrl.ope.distance import distance_from_data, distance_warning
+from ilbrl.ope.distance import distance_warning, distances_from_data
 from ilbrl.ope.evaluables import Evaluable, NextActions, Sampled, logged_next_actions
 from ilbrl.ope.evaluation import Combined, Estimate, Evaluation, combine, evaluate
 from ilbrl.ope.evaluation_data import EvaluationData, held_out
@@ -41,8 +41,8 @@ __all__ = [
     "Truth",
     "Tuning",
     "combine",
-    "distance_from_data",
     "distance_warning",
+    "distances_from_data",
     "evaluate",
     "expected_sarsa",
     "grid",

@@ -11,34 +11,38 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from ilbrl.feed import Spec
 from ilbrl.ope.evaluables import Evaluable, NextActions, act
 from ilbrl.ope.evaluation_data import EvaluationData
+from ilbrl.rewards.neighbours import nearest
 
 QUERIES = 512  # rows asked about
 ROWS = 100_000  # rows of the logs searched
 
 
-def distance_from_data(name: str, policy: Evaluable, data: EvaluationData, expert_fraction: float) -> float:
-    """Mean distance from (s′, π(s′)) to the nearest logged (s, a), over rows spread evenly through the subset.
+def distances_from_data(
+    policies: Mapping[str, Evaluable], data: EvaluationData, expert_fraction: float
+) -> dict[str, float]:
+    """Name → mean distance from (s′, π(s′)) to the nearest logged (s, a), over rows spread evenly through the subset.
 
     Observations are standardised and actions scaled to [−1, 1], as the critics see them; the square root of the
     number of inputs is divided out, so that tasks compare.
     """
     rows, spec, log = data.subset(expert_fraction), data.spec, data.dataset
     asked, searched = (rows[np.linspace(0, len(rows) - 1, n, dtype=int)] for n in (QUERIES, min(ROWS, len(rows))))
-    if isinstance(policy, NextActions):
-        actions = policy.actions[asked]
-    else:
-        actions = act(name, policy, log.next_observations[asked], spec.act_dim)
-    queries = np.concatenate([spec.standardise(log.next_observations[asked]), spec.scale_actions(actions)], 1)
-    logged = np.concatenate(
-        [spec.standardise(log.observations[searched]), spec.scale_actions(log.actions[searched])], 1
-    )
-    nearest = np.full(len(queries), np.inf)
-    for piece in np.array_split(logged, -(-len(logged) // 8192)):
-        squares = (queries**2).sum(1)[:, None] + (piece**2).sum(1) - 2 * queries @ piece.T
-        nearest = np.minimum(nearest, squares.min(1))
-    return float(np.sqrt(np.maximum(nearest, 0.0) / queries.shape[1]).mean())
+    states, queries = log.next_observations[asked], []
+    for name, policy in policies.items():
+        known = isinstance(policy, NextActions)
+        actions = policy.actions[asked] if known else act(name, policy, states, spec.act_dim)
+        queries.append(_inputs(spec, states, actions))
+    logged = _inputs(spec, log.observations[searched], log.actions[searched])
+    distance, _ = nearest(np.concatenate(queries), logged, quiet=True)
+    means = distance.reshape(len(queries), QUERIES).mean(1) / np.sqrt(spec.obs_dim + spec.act_dim)
+    return dict(zip(policies, map(float, means)))
+
+
+def _inputs(spec: Spec, observations: np.ndarray, actions: np.ndarray) -> np.ndarray:
+    return np.concatenate([spec.standardise(observations), spec.scale_actions(actions)], 1)
 
 
 def distance_warning(distances: Mapping[str, float], limit: float) -> str | None:

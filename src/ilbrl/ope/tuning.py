@@ -12,7 +12,7 @@ import numpy as np
 
 from ilbrl.errors import IlbrlError
 from ilbrl.loggers import Log
-from ilbrl.ope.distance import distance_from_data
+from ilbrl.ope.distance import distances_from_data
 from ilbrl.ope.evaluation import Combined, Evaluation, evaluate
 from ilbrl.ope.evaluation_data import EvaluationData
 from ilbrl.ope.known import Known, Truth, truth
@@ -140,7 +140,7 @@ def tune(
     best = min(table, key=lambda row: (row.rank_error, row.value_error))
     agreement = sum(row.rank_error == 0 for row in table), len(table)
     fraction = settings[best.setting].expert_fraction
-    distances = {name: distance_from_data(name, policy, data, fraction) for name, policy in policies.items()}
+    distances = distances_from_data(policies, data, fraction)
     return Tuning(
         chosen_id=best.setting,
         updates=_needed_updates(evaluation, best.setting),

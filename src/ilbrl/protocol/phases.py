@@ -10,7 +10,6 @@ from typing import Any
 
 from ilbrl import envs, ope
 from ilbrl.errors import IlbrlError
-from ilbrl.feed import Spec
 from ilbrl.policy import Policy
 from ilbrl.protocol import description, tables
 from ilbrl.protocol.folder import read_json, write_json
@@ -110,15 +109,13 @@ def candidates(s: Session, trained: Sequence[Job], evaluated: Sequence[Job]) -> 
     return tables.candidates(*([s.store.path(job.id) for job in jobs] for jobs in (trained, evaluated)))
 
 
-def select_and_export(
-    s: Session, parts: Parts, found: Sequence[Candidate], tuning: Mapping[str, Any]
-) -> dict[str, Any]:
+def select_and_export(s: Session, found: Sequence[Candidate], tuning: Mapping[str, Any]) -> dict[str, Any]:
     """Phase 4, second half: selection.json and the winners' policies."""
     started = time.monotonic()
     selection = select(found, s.study.evaluation.disagreement_penalty)
     written = s.folder / ".policies.partial"
     shutil.rmtree(written, ignore_errors=True)
-    best: dict[str, Policy] = {}
+    best: dict[str, Candidate] = {}
     for c in chosen_candidates(found, selection):
         entry = selection["algorithms"][c.algorithm]
         policy = Policy.load(c.policy).with_metadata(
@@ -129,7 +126,7 @@ def select_and_export(
         policy.save(written / file)
         entry["policies"].append(f"policies/{file}")
         if c.policy_seed == entry["best_seed"]:
-            best[c.algorithm] = policy
+            best[c.algorithm] = c
             policy.save(written / c.algorithm / "best.safetensors")
     _replace_folder(written, s.folder / "policies")
     if overall := selection["overall"]:
@@ -138,7 +135,7 @@ def select_and_export(
     write_json(s.folder / "selection.json", selection)
     if new:
         s.audit.event("selected" if overall else "nothing selected")
-    warning = distance_warning(parts, best, tuning)
+    warning = distance_warning(best, tuning)
     tuned = dict(tuning) | {"trust": dict(tuning["trust"]) | {"distance_warning": warning}}
     write_json(s.folder / "tuning.json", tuned)
     write_results(s, found, selection)
@@ -215,21 +212,11 @@ def selected_configurations(selection: Mapping[str, Any]) -> dict[str, int]:
     return {name: entry["configuration"] for name, entry in entries if entry["configuration"] is not None}
 
 
-def distance_warning(parts: Parts, best: Mapping[str, Policy], tuning: Mapping[str, Any]) -> str | None:
-    """Which selected policies lead farther from the data than the known policies vouch for."""
+def distance_warning(best: Mapping[str, Candidate], tuning: Mapping[str, Any]) -> str | None:
+    """Which of the best policies lead farther from the data than the known policies vouch for."""
     limit = tuning["trust"].get("distance_limit")
-    if limit is None or not best:
-        return None
-    setting = tuning["configurations"][tuning["chosen"]]["expert_fraction"]
-    data = ope.EvaluationData.of_composition(parts.composition, [setting], Spec.of(parts.composition.training))
-    distances = {name: ope.distance_from_data(name, policy, data, setting) for name, policy in best.items()}
-    far = [f"{name} ({distance:.2f})" for name, distance in distances.items() if distance > limit]
-    if not far:
-        return None
-    return (
-        f"the selected policies of {', '.join(far)} lead farther from the data than the known policies vouch for"
-        f" (limit {limit:.2f}): their values are extrapolated, and such policies tend to be over-estimated"
-    )
+    distances = {name: c.distance for name, c in best.items() if c.distance is not None}
+    return None if limit is None else ope.distance_warning(distances, limit)
 
 
 def write_results(s: Session, found: Sequence[Candidate], selection: Mapping[str, Any]) -> None:

@@ -74,7 +74,7 @@ def run(
                 trained = phases.train_candidates(working, parts)
                 evaluated = phases.evaluate_candidates(working, parts, trained, tuning)
             found = phases.candidates(s, trained, evaluated)
-            selection = phases.select_and_export(s, parts, found, tuning)
+            selection = phases.select_and_export(s, found, tuning)
         s.audit.played("candidates_before_selection", _candidates_calls() - before)
         played = phases.play_once(s, parts, found, selection, trained, again) if study.task else None
         phases.write_results(s, found, selection)

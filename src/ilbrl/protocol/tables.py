@@ -16,8 +16,8 @@ VALUES = (
 )  # fmt: skip
 RESULTS = (
     "study", "task", "algorithm", "configuration", "policy_seed", "evaluation_seed", "offline_value", "verdict",
-    "decided_at", "diverged", "selected", "true_return", "true_score", "true_episodes", "updates", "seconds",
-    "hyperparameters", "device", "versions",
+    "decided_at", "distance", "diverged", "selected", "true_return", "true_score", "true_episodes", "updates",
+    "seconds", "hyperparameters", "device", "versions",
 )  # fmt: skip
 
 
@@ -29,7 +29,7 @@ class Candidate(NamedTuple):
     policy_seed: int
     hyperparameters: dict[str, Any]
     diverged: bool  # in training
-    estimates: tuple[Mapping[str, Any], ...]  # {evaluation_seed, value, verdict, decided_at}; none where it diverged
+    estimates: tuple[Mapping[str, Any], ...]  # as an evaluate job leaves them; none where it diverged
     policy: Path
     updates: int
     seconds: float
@@ -39,6 +39,11 @@ class Candidate(NamedTuple):
     @property
     def key(self) -> tuple[str, int, int]:
         return self.algorithm, self.configuration, self.policy_seed
+
+    @property
+    def distance(self) -> float | None:
+        """From the data (docs/evaluation.md); None where it was not evaluated, or before distances were recorded."""
+        return self.estimates[0].get("distance") if self.estimates else None
 
     @property
     def job(self) -> str:
@@ -107,10 +112,11 @@ def write_results(
             rows.append(
                 [
                     study, task, c.algorithm, c.configuration, c.policy_seed, e["evaluation_seed"],
-                    "" if e["value"] is None else repr(e["value"]), e["verdict"], e["decided_at"], int(c.diverged),
-                    int(chosen.get(c.algorithm) == c.configuration), _text(true.get("return_mean")),
-                    _text(true.get("score")), _text(true.get("episodes")), c.updates, f"{c.seconds:.3f}",
-                    json.dumps(c.hyperparameters, sort_keys=True), c.device, json.dumps(c.versions, sort_keys=True),
+                    "" if e["value"] is None else repr(e["value"]), e["verdict"], e["decided_at"],
+                    _text(c.distance), int(c.diverged), int(chosen.get(c.algorithm) == c.configuration),
+                    _text(true.get("return_mean")), _text(true.get("score")), _text(true.get("episodes")), c.updates,
+                    f"{c.seconds:.3f}", json.dumps(c.hyperparameters, sort_keys=True), c.device,
+                    json.dumps(c.versions, sort_keys=True),
                 ]
             )  # fmt: skip
     write_csv(path, RESULTS, rows)

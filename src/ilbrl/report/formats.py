@@ -78,11 +78,12 @@ def comma_separated(summary: Summary) -> str:
     """One row per trained policy of every run; hyper-parameters as a JSON object."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(["run", "task", *Candidate._fields[:6], "verdict", *Candidate._fields[7:]])
+    writer.writerow(["run", "task", *("verdict" if name == "verdicts" else name for name in Candidate._fields)])
     for run in summary.runs:
         for each in run.candidates:
-            cells = [*each[:6], each.verdict, int(each.diverged), int(each.selected), *each[9:-1]]
-            writer.writerow([run.name, run.task, *cells, json.dumps(each.hyperparameters)])
+            cells = each._asdict() | {"verdicts": each.verdict, "hyperparameters": json.dumps(each.hyperparameters)}
+            cells |= {name: int(cells[name]) for name in ("diverged", "selected")}
+            writer.writerow([run.name, run.task, *cells.values()])
     return buffer.getvalue()
 
 

@@ -6,7 +6,7 @@ import csv
 import json
 import math
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
@@ -96,16 +96,19 @@ def _kind_of(value: Any) -> str:
     return names.get(type(value), "a number")
 
 
-def read_csv(path: Path, columns: dict[str, Any], note: Note, why_it_matters: str) -> list[dict[str, Any]]:
+def read_csv(
+    path: Path, columns: dict[str, Any], note: Note, why_it_matters: str, optional: Sequence[str] = ()
+) -> list[dict[str, Any]]:
     """Rows of a CSV file with the wanted columns as float, int, str or `one_of` some words; empty cells are None.
 
+    The `optional` columns may be missing: older versions did not write them.
     Rows with a cell that does not fit (the last line of a file cut short) are left out, and that is noted once.
     """
     text = read_text(path, note, why_it_matters)
     if text is None:
         return []
     reader = csv.DictReader(text.splitlines())
-    absent = [name for name in columns if name not in (reader.fieldnames or ())]
+    absent = [name for name in columns if name not in (*(reader.fieldnames or ()), *optional)]
     if absent:
         note(f"{path.name} has no column {', '.join(absent)}: {why_it_matters}.")
         return []
@@ -113,7 +116,7 @@ def read_csv(path: Path, columns: dict[str, Any], note: Note, why_it_matters: st
     try:
         for number, cells in enumerate(reader, start=2):
             try:
-                rows.append({name: _cell(kind, cells[name]) for name, kind in columns.items()})
+                rows.append({name: _cell(kind, cells.get(name, "")) for name, kind in columns.items()})
             except (TypeError, ValueError) as misfit:
                 bad.append((number, misfit))
     except csv.Error as error:

@@ -16,9 +16,9 @@ from ilbrl.report.records import Audit, Data, Reference, Scores, Selection, Tuni
 
 RESULTS = {
     "study": str, "task": str, "algorithm": str, "configuration": int, "policy_seed": int, "evaluation_seed": int,
-    "offline_value": float, "verdict": one_of("converged", "moving", "diverged"), "decided_at": float, "diverged": int,
-    "selected": int, "true_return": float, "true_score": float, "true_episodes": float, "updates": float,
-    "seconds": float, "hyperparameters": dict, "device": str,
+    "offline_value": float, "verdict": one_of("converged", "moving", "diverged"), "decided_at": float,
+    "distance": float, "diverged": int, "selected": int, "true_return": float, "true_score": float,
+    "true_episodes": float, "updates": float, "seconds": float, "hyperparameters": dict, "device": str,
 }  # fmt: skip
 CURVES = {"algorithm": str, "configuration": int, "policy_seed": int, "update": float, "metric": str, "value": float}
 VALUES = {
@@ -43,6 +43,7 @@ class Candidate(NamedTuple):
     offline_std_error: float | None  # over evaluation seeds
     unsettled_value: float | None  # mean of where the others stood, still moving, when evaluation ended
     verdicts: tuple[str, ...]  # one per evaluation seed
+    distance: float | None  # from the data; None where it is not known
     diverged: bool  # its training
     selected: bool
     true_return: float | None
@@ -135,7 +136,7 @@ def read_run(folder: Path) -> Run:
         raise IlbrlError(f"{folder}: no such folder; name a run folder that `ilbrl tune` wrote")
     missing: list[str] = []
     note = missing.append
-    read = read_csv(folder / "results.csv", RESULTS, note, "there are no candidates to show")
+    read = read_csv(folder / "results.csv", RESULTS, note, "there are no candidates to show", ("distance",))
     rows = _identified(read, CANDIDATE, "results.csv", note)
     study = read_text(folder / "study.toml", note, "the study cannot be reproduced from this folder alone")
     audit = read_json(folder / "audit.json", Audit, note, "where the results come from is not recorded")
@@ -196,6 +197,7 @@ def _candidate(key: tuple, evaluations: list[dict[str, Any]], truth: Any) -> Can
         offline_std_error=float(np.std(converged, ddof=1) / np.sqrt(len(converged))) if several else None,
         unsettled_value=float(np.mean(moving)) if moving else None,
         verdicts=tuple(row["verdict"] or NO_VERDICT for row in evaluations),
+        distance=first["distance"],
         diverged=any(row["diverged"] for row in evaluations),
         selected=any(row["selected"] for row in evaluations),
         true_return=first["true_return"] if truth is None else truth.return_mean,

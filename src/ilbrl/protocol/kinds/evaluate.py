@@ -46,8 +46,9 @@ def work(inputs: Mapping[str, Any], parts: Parts, upstream: Sequence[Path], fold
         data = ope.EvaluationData.of_composition(
             parts.composition, [setting.expert_fraction], Spec.of(parts.composition.training)
         )
+        policies = {m["policy"]: Policy.load(upstream[0] / m["policy"]) for m in sound}
         evaluation = ope.evaluate(
-            {m["policy"]: Policy.load(upstream[0] / m["policy"]) for m in sound},
+            policies,
             data,
             [setting],
             inputs["seeds"],
@@ -56,6 +57,7 @@ def work(inputs: Mapping[str, Any], parts: Parts, upstream: Sequence[Path], fold
             log=counted(report),
             quiet=True,
         )
+        distances = ope.distances_from_data(policies, data, setting.expert_fraction)
         member_of = {m["policy"]: m for m in sound}
         for e in evaluation.estimates:
             m = member_of[e.policy]
@@ -67,6 +69,7 @@ def work(inputs: Mapping[str, Any], parts: Parts, upstream: Sequence[Path], fold
                     "value": None if e.verdict == "diverged" else float(e.value),
                     "verdict": e.verdict,
                     "decided_at": None if e.decided_at is None else int(e.decided_at),
+                    "distance": distances[e.policy],
                 }
             )
             curve = ["candidates", "", "", *candidate, inputs["setting_id"], e.seed]
