@@ -98,7 +98,7 @@ def climb(task: str, args: argparse.Namespace, record: dict[str, Any]) -> None:
     print(f"\n{task}: chose {chosen.as_dict()}; {tuning.trust.verdict}: {'; '.join(tuning.trust.reasons)}", flush=True)
 
     data = ope.EvaluationData.of_composition(composition, [chosen.expert_fraction])
-    distances = {n: ope.distance_from_data(n, p, data, chosen.expert_fraction) for n, p in policies.items()}
+    distances = ope.distances_from_data(policies, data, chosen.expert_fraction)
     record |= {"distances": distances, "distance_warning": ope.distance_warning(distances, tuning.trust.distance_limit)}
     populations = [remedies(chosen)]
     if args.layer_norm:

@@ -52,7 +52,8 @@ def within(runs: Sequence[Run]) -> Iterator[str]:
     yield ""
     yield (
         f"Of {len(losses)} choices {sum(loss == 0 for loss in losses)} took the best; on average they are"
-        f" {np.mean(losses):.1f} below the best and {np.mean(gains):.1f} above the median."
+        f" {np.mean(losses):.1f} below the best and {abs(np.mean(gains)):.1f}"
+        f" {'above' if np.mean(gains) >= 0 else 'below'} the median."
     )
 
 

@@ -89,6 +89,14 @@ def test_on_a_gpu_a_broken_unit_shows():
     assert np.isnan(kernels.mlp(layers, jnp.ones((128, 3)))).all()
 
 
+def test_without_triton_nobody_runs_them(monkeypatch):
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    layers = nets.init_mlp(jax.random.key(0), [3, 128, 128, 1])
+    assert kernels.supports(layers, 128)
+    monkeypatch.setattr(blocks, "plgpu", None)
+    assert not kernels.supports(layers, 128)
+
+
 def test_only_a_gpu_runs_them():
     layers = nets.init_mlp(jax.random.key(0), [3, 128, 128, 1])
     assert kernels.supports(layers, 128) == (jax.default_backend() == "gpu")

@@ -8,6 +8,7 @@ accumulation (`dtype`), the parameters and the optimiser never do.
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -86,8 +87,8 @@ def first_critic(layers: Layers, observations: jax.Array, actions: jax.Array, dt
     x = jnp.concatenate([observations, actions], -1)
     layers = jax.lax.stop_gradient(layers)
     if dtype == "bfloat16" and kernels.supports(layers, len(x)):
-        return kernels.mlp(layers, x, first=True)[..., 0]
-    return mlp(jax.tree.map(lambda leaf: leaf[0], layers), x, dtype=dtype)[..., 0]
+        return jnp.squeeze(kernels.mlp(layers, x, first=True), -1)
+    return jnp.squeeze(mlp(jax.tree.map(operator.itemgetter(0), layers), x, dtype=dtype), -1)
 
 
 def actor(layers: Layers, observations: jax.Array, dtype: str = "float32") -> jax.Array:

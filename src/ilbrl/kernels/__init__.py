@@ -42,8 +42,8 @@ WIDEST, WIDEST_INPUT = 256, 128  # hidden units and inputs of the networks these
 
 
 def supports(layers: Layers, rows: int) -> bool:
-    """Two equal hidden layers that fill whole tiles and fit on the chip, and a GPU to run on."""
-    if len(layers) != 3 or jax.default_backend() != "gpu":
+    """Two equal hidden layers that fill whole tiles and fit on the chip, and a GPU to run on that JAX can program."""
+    if len(layers) != 3 or jax.default_backend() != "gpu" or blocks.plgpu is None:
         return False
     (fan_in, first), second = layers[0]["w"].shape[-2:], layers[1]["w"].shape[-1]
     if first > WIDEST or blocks.block(fan_in) > WIDEST_INPUT:

@@ -5,6 +5,7 @@ Blocks reach past narrow arrays, since Triton wants powers of two; what lies bey
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -12,11 +13,21 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.experimental import pallas as pl
-from jax.experimental.pallas import triton as plgpu
 
 Cut = Callable[[tuple[int, ...]], pl.BlockSpec]  # the shape of an array → its blocks
 
 HALF = jnp.bfloat16
+
+
+def _triton() -> Any:
+    """Pallas' Triton backend; None where JAX no longer has it (deprecated since 0.11)."""
+    try:
+        return importlib.import_module("jax.experimental.pallas.triton")
+    except ImportError:
+        return None
+
+
+plgpu = _triton()
 
 
 class Tile(NamedTuple):

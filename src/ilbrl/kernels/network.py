@@ -62,7 +62,7 @@ def write_outputs(y, net: Net, plan: Plan, second_layer) -> None:
         store(y, total + load(net.b3, plan.fan_out, axis=0), plan.fan_out)
 
 
-def output_gradients(dy, h2: jax.Array, w3, plan: Plan, rows=slice(None)) -> jax.Array:
+def output_gradients(dy, h2: jax.Array, w3, plan: Plan, rows: Any = slice(None)) -> jax.Array:
     """[R, units] gradients at what the second ReLU sees, of those `rows` and of the units in w₃."""
     if plan.fan_out == 1:
         dh2 = dy[rows, 0].astype(jnp.float32)[:, None] * w3[:, 0]
