@@ -62,16 +62,16 @@ def _is_current(path: Path, agent: str, args: argparse.Namespace) -> bool:
 
 
 def table(cells: Iterable[dict]) -> str:
-    """Markdown: a row per task and number of expert episodes found, a column per algorithm, mean ± normal 95 %."""
+    """Markdown: a row per task and number of expert episodes, a column per algorithm, mean ± normal 95 %."""
     found = {(c["task"], c["expert_episodes"], c["agent"]): c for c in cells}
+    agents = [agent for agent in AGENTS_SHOWN if any(agent == each for *_, each in found)]
     lines = [
-        f"| task | expert episodes | exploratory | {' | '.join(AGENTS_SHOWN)} | expert |",
-        "|---|---|---|" + "---|" * (len(AGENTS_SHOWN) + 1),
+        f"| task | expert episodes | exploratory | {' | '.join(agents)} | expert |",
+        "|---|---|---|" + "---|" * (len(agents) + 1),
     ]
-    for task, episodes in product(TASKS, EPISODES_SHOWN):
-        if not any((task, episodes, agent) in found for agent in AGENTS_SHOWN):
-            continue
-        shown = [_mean_and_interval(found.get((task, episodes, agent))) for agent in AGENTS_SHOWN]
+    rows = {(task, episodes) for task, episodes, _ in found}
+    for task, episodes in sorted(rows, key=lambda row: (list(TASKS).index(row[0]), row[1])):
+        shown = [_mean_and_interval(found.get((task, episodes, agent))) for agent in agents]
         ends = [f"{source_score(task, level):.1f}" for level in ("medium", "expert")]
         lines.append(f"| {task} | {episodes} | {ends[0]} | {' | '.join(shown)} | {ends[1]} |")
     return "\n".join([*lines, "", f"*{NOT_D4RL}*", "", *_small_print(list(found.values()))])

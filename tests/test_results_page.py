@@ -25,6 +25,11 @@ def test_the_table_of_every_algorithm(page):
     assert set(results_table.table(cells).splitlines()) <= set(page)
 
 
+def test_ant_with_more_and_more_expert_episodes(page):
+    cells = [json.loads(path.read_text()) for path in sorted((DOCS / "results" / "expert-episodes").glob("*.json"))]
+    assert set(results_table.table(cells).splitlines()) <= set(page)
+
+
 def test_the_regret_of_selection(page):
     runs = read_runs(FOLDERS)
     assert {*study_regret.within(runs), *study_regret.between(runs, FOLDERS)} <= set(page)

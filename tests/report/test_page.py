@@ -1,5 +1,6 @@
 """The page as a file: complete, small, safe, and honest about what is missing."""
 
+import csv
 import json
 import re
 from html.parser import HTMLParser
@@ -184,6 +185,22 @@ def test_a_selection_from_values_still_moving_says_so(make_run, tmp_path):
     assert text.count("too few had converged: some still moving.") == 1  # why each was selected
     labels = [pictures(page)[f"run{i}-offline-values"]["series"][0]["labels"] for i in range(2)]
     assert labels == [["BC, configuration 0"], ["BC, configuration 0, still moving"]]
+
+
+def test_distances_are_shown_where_they_are_known(make_run, tmp_path):
+    run = make_run(algorithms=("bc",), configurations=2, seeds=2)
+    page = write_page([run], tmp_path / "with.html").read_text()
+    assert ">Distance</th>" in page
+    assert page.count("<td>0.11</td>") == 2  # configuration 1, two seeds
+    results = run / "results.csv"
+    rows = list(csv.DictReader(results.read_text().splitlines()))
+    with results.open("w") as file:
+        writer = csv.DictWriter(file, [name for name in rows[0] if name != "distance"], extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(rows)
+    page = write_page([run], tmp_path / "without.html").read_text()  # a run from before they were recorded
+    assert ">Distance</th>" not in page
+    assert "Not everything is here" not in page
 
 
 def test_lines_are_thinned_to_a_budget(make_run, tmp_path, monkeypatch):

@@ -10,9 +10,10 @@ is bfloat16 too, the rest float32.
 
     forward   a program per tile of rows; what the gradients need of the hidden layers is stored only when one is
               wanted, so target networks write nothing but their outputs (with LayerNorm, z₂ as well)
-    inputs    a program per tile of rows: gradients of x where those are wanted, and of z₁, z₂, scale and shift (partial
-              sums over the tile) where those of the weights are
-    weights   a program per block of hidden units, one pass over all rows: gradients of weights and biases
+    inputs    a program per tile of rows: gradients of x where those are wanted, and of z₁ where those of the weights
+              are, with LayerNorm also of z₂, scale and shift (partial sums over the tile)
+    weights   a program per block of hidden units, one pass over all rows: gradients of weights and biases; those of z₂
+              follow from y's at once without LayerNorm, and are computed again here rather than stored
 
 plain.py and normalised.py hold the first two kernels, without and with LayerNorm, weights.py the third.
 
@@ -64,7 +65,7 @@ def mlp(layers: Layers, x: jax.Array, first: bool = False, interpret: bool = Fal
 
 def _mlp_forward(layers: Any, x: Any, first: bool, interpret: bool):
     of_weights, of_inputs = any(leaf.perturbed for leaf in jax.tree.leaves(layers)), x.perturbed
-    assert not (first and of_weights)
+    assert not (first and of_weights), "the first of several networks gets no gradient: jax.lax.stop_gradient(layers)"
     net, inputs = _net(jax.tree.map(lambda leaf: leaf.value, layers)), half(x.value)
     y, hidden = _forward(net, inputs, first, interpret, keep=True)
     return y, (net, hidden, inputs if of_weights else None, () if of_inputs else None)
@@ -120,7 +121,7 @@ def _input_gradients(
     batch, units, norm = len(dy), net.w2.shape[-1], net.scale1 is not None
     plan = Plan(batch, *widths(net), INPUTS, interpret)
     tiles, cut = batch // plan.tile.rows, rows(plan.tile.rows)
-    layers_written = of_weights + norm  # without LayerNorm z₂'s follow at once from those of y
+    layers_written = of_weights + norm  # with LayerNorm z₁'s hold what is put aside, and z₂'s are not computed again
     return call(
         (normalised if norm else plain).input_kernel,
         plan,
