@@ -1,11 +1,13 @@
 """Every algorithm at its default hyper-parameters, with 1, 2, 5 and 18 expert episodes: the table of docs/results.md.
 
-    python -m benchmarks.results_table --out results/table --page docs/results.md     (days on a CPU)
+    python -m benchmarks.results_table --out results/table --page docs/results.md --dtype bfloat16 --updates 100000
+
+(On a GPU; days on a CPU.)
 
 For each task 420,000 transitions: the expert episodes, filled up with medium ones. Default hyper-parameters, three
 seeds, 30 deterministic episodes after the last update. Each cell of the table is a file under --out; a file that is
-there is not computed again unless the default hyper-parameters have changed since, so a killed run continues, and
-several processes can share the work (--tasks, --agents).
+there is not computed again unless other seeds, updates, episodes or default hyper-parameters are asked for, so a killed
+run continues, and several processes can share the work (--tasks, --agents).
 """
 
 from __future__ import annotations
@@ -56,9 +58,12 @@ def _config(agent: str, args: argparse.Namespace) -> Any:
 
 
 def _is_current(path: Path, agent: str, args: argparse.Namespace) -> bool:
-    """Whether a cell is there, with the hyper-parameters that are the default now."""
-    now = json.loads(json.dumps(asdict(_config(agent, args))))
-    return path.exists() and json.loads(path.read_text())["config"] == now
+    """Whether a cell is there that was computed as it would be now."""
+    if not path.exists():
+        return False
+    cell, config = json.loads(path.read_text()), json.loads(json.dumps(asdict(_config(agent, args))))
+    asked = (args.seeds, args.updates, args.episodes, config)
+    return (len(cell["scores"]), cell["updates"], cell["episodes"], cell["config"]) == asked
 
 
 def table(cells: Iterable[dict]) -> str:

@@ -70,6 +70,8 @@ def between(runs: Sequence[Run], folders: Sequence[Path]) -> Iterator[str]:
         picks = [select(candidates, penalty)["overall"] for penalty in PENALTIES]
         keys = [(pick["algorithm"], pick["configuration"]) for pick in picks]
         distances = distances_of(candidates)
+        if not distances:
+            raise IlbrlError(f"{folder}: from before distances were recorded; run the study again")
         nearest = min(distances, key=lambda key: distances[key])
         cells = [f"{display(key[0])} {scores[key]:.1f}" for key in (*keys, nearest, best)]
         values = values_of(candidates)
@@ -133,7 +135,7 @@ def read_candidates(folder: Path) -> tuple[list[Candidate], dict[Configuration, 
 
 
 def _estimate(row: dict[str, str]) -> dict[str, Any]:
-    value, distance = (float(row[name]) if row[name] else None for name in ("offline_value", "distance"))
+    value, distance = (float(row[name]) if row.get(name) else None for name in ("offline_value", "distance"))
     return {"verdict": row["verdict"], "value": value, "distance": distance}
 
 

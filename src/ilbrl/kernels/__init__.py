@@ -117,7 +117,10 @@ def _forward(net: Net, x: jax.Array, first: bool, interpret: bool, keep: bool) -
 def _input_gradients(
     net: Net, hidden: Hidden, dy: jax.Array, first: bool, interpret: bool, of_weights: bool, of_inputs: bool
 ):
-    """Gradients of x, of (z₁, z₂), and per tile of (scale₁, shift₁, scale₂, shift₂); None where not wanted."""
+    """Gradients of x, of z₁ (and z₂, with LayerNorm), and per tile of (scale₁, shift₁, scale₂, shift₂).
+
+    None where not wanted; of the second no more arrays than are needed, the first of them also to put blocks aside.
+    """
     batch, units, norm = len(dy), net.w2.shape[-1], net.scale1 is not None
     plan = Plan(batch, *widths(net), INPUTS, interpret)
     tiles, cut = batch // plan.tile.rows, rows(plan.tile.rows)

@@ -11,7 +11,7 @@ from ilbrl.kernels.blocks import Plan, dot, load, over_units, store, zeros
 
 
 class Net(NamedTuple):
-    """The layers by their names above: arrays, or inside a kernel references to them."""
+    """The layers by their names in the package's docstring: arrays, or inside a kernel references to them."""
 
     w1: Any  # [fan_in, hidden]
     w2: Any  # [hidden, hidden] in bfloat16, the one that every program reads whole

@@ -54,7 +54,7 @@ def prepare(s: Session) -> Parts:
 
 
 def tune_evaluator(s: Session, parts: Parts) -> dict[str, Any]:
-    """Phase 2: tuning.json."""
+    """Phase 2: tuning.json and the known policies' part of values.csv."""
     started = time.monotonic()
     job = tune_ope.job(s.study, parts)
     (result,) = do(s, parts, [job])
@@ -110,7 +110,7 @@ def candidates(s: Session, trained: Sequence[Job], evaluated: Sequence[Job]) -> 
 
 
 def select_and_export(s: Session, found: Sequence[Candidate], tuning: Mapping[str, Any]) -> dict[str, Any]:
-    """Phase 4, second half: selection.json and the winners' policies."""
+    """Phase 4, second half: selection.json, the winners' policies, results.csv, and a warning in tuning.json."""
     started = time.monotonic()
     selection = select(found, s.study.evaluation.disagreement_penalty)
     written = s.folder / ".policies.partial"
@@ -149,7 +149,6 @@ def play_once(
     parts: Parts,
     found: Sequence[Candidate],
     selection: Mapping[str, Any],
-    trained: Sequence[Job],
     again: bool = False,
 ) -> dict[str, Any] | None:
     """Phase 5: the selected policies in the environment, once; what is recorded is shown, not played again."""

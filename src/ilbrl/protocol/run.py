@@ -76,7 +76,7 @@ def run(
             found = phases.candidates(s, trained, evaluated)
             selection = phases.select_and_export(s, found, tuning)
         s.audit.played("candidates_before_selection", _candidates_calls() - before)
-        played = phases.play_once(s, parts, found, selection, trained, again) if study.task else None
+        played = phases.play_once(s, parts, found, selection, again) if study.task else None
         phases.write_results(s, found, selection)
         s.audit.finish()
         s.narrator.say(f"done in {s.narrator.elapsed}: {out}")
