@@ -19,9 +19,7 @@ LARGEST = 1e18  # squares of more do not fit float32
 def check_finite(dataset: Dataset) -> Iterator[Finding]:
     """NaN, infinity and monstrous numbers in what training reads."""
     for field in ("observations", "actions", "next_observations", "log_probs"):
-        array = getattr(dataset, field)
-        if array is not None:
-            yield from _not_finite(array, field, "warning" if field == "log_probs" else "error")
+        yield from _not_finite(dataset, field, "warning" if field == "log_probs" else "error")
 
 
 def check_rewards(dataset: Dataset, purpose: Purpose) -> Iterator[Finding]:
@@ -31,7 +29,7 @@ def check_rewards(dataset: Dataset, purpose: Purpose) -> Iterator[Finding]:
         meaning = "off-policy evaluation needs them" if needed else "imitation does not need them, evaluation does"
         yield Finding("error" if needed else "note", "rewards", "rewards", None, f"no rewards: {meaning}")
     else:
-        yield from _not_finite(dataset.rewards, "rewards", "error" if needed else "warning")
+        yield from _not_finite(dataset, "rewards", "error" if needed else "warning")
 
 
 def check_action_bounds(dataset: Dataset) -> Iterator[Finding]:
@@ -54,11 +52,11 @@ def check_action_bounds(dataset: Dataset) -> Iterator[Finding]:
     slack = 1e-6 * (high - low)  # float32 rounding of an action on the bound
     outside = ((dataset.actions < low - slack) | (dataset.actions > high + slack)).any(1)
     if outside.any():
-        row = int(np.argmax(outside))
+        first = np.argmax(outside)
+        row = dataset.source_row(first)
         interval = "their stated bounds" if known else "[-1, 1], and no other bounds are stated"
-        message = (
-            f"{counted(outside.sum(), 'action')} outside {interval} (first: row {row}, {_short(dataset.actions[row])})"
-        )
+        shown = _short(dataset.actions[first])
+        message = f"{counted(outside.sum(), 'action')} outside {interval} (first: row {row}, {shown})"
         yield Finding("warning", "actions", "actions", row, message)
 
 
@@ -87,7 +85,7 @@ def check_ends(dataset: Dataset) -> Iterator[Finding]:
     near = (dataset.episode_lengths >= 0.9 * longest) & ~at_limit
     # A time limit shows as a spike: several episodes of exactly the greatest length, few just below it.
     if suspects.sum() >= 2 and longest > 1 and suspects.sum() > max(near.sum(), (at_limit & ~by_terminal).sum()):
-        row = int(last[np.argmax(suspects)])
+        row = dataset.source_row(last[np.argmax(suspects)])
         message = (
             f"{counted(suspects.sum(), 'episode')} ended by a terminal after exactly {longest:,} steps, the greatest"
             f" length: if that is the time limit, mark them as timeouts (first: row {row}), or values stop there"
@@ -96,17 +94,17 @@ def check_ends(dataset: Dataset) -> Iterator[Finding]:
     both = dataset.terminals & dataset.timeouts
     if both.any():
         message = f"{counted(both.sum(), 'row')} marked terminal and timed out at once, and taken as terminal"
-        yield Finding("note", "ends", "terminals", int(np.argmax(both)), message)
+        yield Finding("note", "ends", "terminals", dataset.source_row(np.argmax(both)), message)
     if not dataset.complete[-1]:
         message = f"the last episode ({dataset.episode_lengths[-1]:,} steps) is cut by the end of the data"
-        yield Finding("note", "ends", None, int(dataset.episode_starts[-1]), message)
+        yield Finding("note", "ends", None, dataset.source_row(dataset.episode_starts[-1]), message)
 
 
 def check_continuity(dataset: Dataset) -> Iterator[Finding]:
     """Observations that do not follow from the row before, inside an episode."""
     inside = jumps(dataset.observations, dataset.next_observations) & ~(dataset.terminals | dataset.timeouts)
     if inside.any():
-        row = int(np.argmax(inside))
+        row = dataset.source_row(np.argmax(inside))
         message = (
             f"the next observation is not the following row's at {counted(inside.sum(), 'row')} inside episodes"
             f" (first: row {row}): if episodes end there unmarked, returns and first observations are wrong"
@@ -118,7 +116,7 @@ def check_lengths(dataset: Dataset) -> Iterator[Finding]:
     """Episodes of one step."""
     single = dataset.episode_lengths == 1
     if single.any():
-        row = int(dataset.episode_starts[np.argmax(single)])
+        row = dataset.source_row(dataset.episode_starts[np.argmax(single)])
         message = f"{single.sum():,} of {counted(len(single), 'episode')} with a single step (first: row {row})"
         yield Finding("warning", "lengths", None, row, message)
 
@@ -129,9 +127,10 @@ def check_duplicates(dataset: Dataset) -> Iterator[Finding]:
     order = np.argsort(marks, kind="stable")
     again = order[1:][marks[order[1:]] == marks[order[:-1]]]  # every copy but the first
     if len(again):
-        message = f"{counted(len(again), 'transition')} logged before, number for number (first: row {again.min()})"
+        row = dataset.source_row(again.min())
+        message = f"{counted(len(again), 'transition')} logged before, number for number (first: row {row})"
         grade = "warning" if len(again) > 0.01 * len(dataset) else "note"
-        yield Finding(grade, "duplicates", None, int(again.min()), message)
+        yield Finding(grade, "duplicates", None, row, message)
 
 
 def check_policy(dataset: Dataset) -> Iterator[Finding]:
@@ -158,11 +157,12 @@ def check_expert(dataset: Dataset, expert: Dataset) -> Iterator[Finding]:
         return
     shared = np.isin(transition_fingerprints(expert), transition_fingerprints(dataset))
     if shared.any():
+        row = expert.source_row(np.argmax(shared))
         message = (
             f"{shared.sum():,} of {len(expert):,} expert transitions also stand in the other logs"
-            f" (first: expert row {np.argmax(shared)}): a held-out score on either would not be held out"
+            f" (first: expert row {row}): a held-out score on either would not be held out"
         )
-        yield Finding("warning", "expert", None, int(np.argmax(shared)), message)
+        yield Finding("warning", "expert", None, row, message)
 
 
 def log_prob_errors(dataset: Dataset) -> np.ndarray | None:
@@ -175,19 +175,24 @@ def log_prob_errors(dataset: Dataset) -> np.ndarray | None:
     return np.abs(computed - dataset.log_probs[rows])
 
 
-def _not_finite(array: np.ndarray, field: str, grade: Literal["error", "warning"]) -> Iterator[Finding]:
+def _not_finite(dataset: Dataset, field: str, grade: Literal["error", "warning"]) -> Iterator[Finding]:
+    array = getattr(dataset, field)
+    if array is None or array.dtype.kind != "f":
+        return
+
     def is_monstrous(values: np.ndarray) -> np.ndarray:
         return np.isfinite(values) & (np.abs(values) > LARGEST)
 
     kinds = {"NaN": np.isnan, "infinity (or more than float32 holds)": np.isinf, f"more than {LARGEST:g}": is_monstrous}
-    for kind, test in kinds.items() if array.dtype.kind == "f" else ():
+    for kind, test in kinds.items():
         table = test(array).reshape(len(array), -1)
         rows = table.any(1)
         if rows.any():
-            first = int(np.argmax(rows))
-            where = f"row {first}" + (f", column {table[first].argmax()}" if array.ndim > 1 else "")
+            first = np.argmax(rows)
+            row = dataset.source_row(first)
+            where = f"row {row}" + (f", column {table[first].argmax()}" if array.ndim > 1 else "")
             message = f"{field}: {kind} in {counted(rows.sum(), 'row')} (first: {where})"
-            yield Finding(grade, "finite", field, first, message)
+            yield Finding(grade, "finite", field, row, message)
 
 
 def _equal_columns(matrix: np.ndarray) -> list[tuple[int, int]]:

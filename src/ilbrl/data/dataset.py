@@ -30,6 +30,7 @@ class Dataset:
     rewards: np.ndarray | None = None  # [N] float32; None: the logs carry none
     log_probs: np.ndarray | None = None  # [N] float32 log-probabilities of the logged actions
     is_expert: np.ndarray | None = None  # [N] bool, set by `concatenate` and `as_expert`; None: unknown
+    source_rows: np.ndarray | None = None  # [N] int64 where each row stands in the source; None: one after the other
     action_low: np.ndarray | None = None  # [act_dim]; None: unknown, or discrete
     action_high: np.ndarray | None = None
     policy: Policy | None = None  # the behaviour policy, where the file carries it
@@ -66,7 +67,7 @@ class Dataset:
                 f"{self.source}: next_observations has shape {self.next_observations.shape},"
                 f" observations {self.observations.shape}; they must be equal"
             )
-        for name in ("actions", "terminals", "timeouts", "rewards", "log_probs", "is_expert"):
+        for name in ("actions", "terminals", "timeouts", "rewards", "log_probs", "is_expert", "source_rows"):
             array = getattr(self, name)
             if array is not None and (len(array) != n or (name != "actions" and array.ndim != 1)):
                 raise IlbrlError(f"{self.source}: {name} has shape {array.shape}, but observations has {n} rows")
@@ -97,6 +98,10 @@ class Dataset:
     @property
     def discrete(self) -> bool:
         return self.actions.dtype == np.int64
+
+    def source_row(self, row: int | np.integer) -> int:
+        """Where a row stands in the source: the number that messages give it."""
+        return int(row if self.source_rows is None else self.source_rows[row])
 
     # --- episodes -------------------------------------------------------------------------------------------------
 
@@ -185,11 +190,11 @@ class Dataset:
 
     @cached_property
     def content_hash(self) -> str:
-        """Hexadecimal SHA-256 of every array (names, shapes, bytes); the source label and notes do not count."""
+        """Hexadecimal SHA-256 of every array (names, shapes, bytes); the source, its rows and notes do not count."""
         digest = hashlib.sha256()
         for name in _DTYPES:
             array = getattr(self, name)
-            if array is not None:
+            if array is not None and name != "source_rows":
                 digest.update(f"{name}{array.dtype}{array.shape}".encode())
                 digest.update(array.data)
         return digest.hexdigest()
@@ -204,6 +209,7 @@ _DTYPES = {
     "rewards": np.float32,
     "log_probs": np.float32,
     "is_expert": np.bool_,
+    "source_rows": np.int64,
     "action_low": np.float32,
     "action_high": np.float32,
 }
@@ -215,7 +221,7 @@ def concatenate(parts: Sequence[Dataset]) -> Dataset:
     """Join datasets row after row; `is_expert` says which rows came from an `as_expert()` part.
 
     A part whose last episode was cut by its end gets a time-out there, so that it does not run into the next.
-    Optional fields survive where every part has them; bounds must agree.
+    Optional fields survive where every part has them, but for the numbers of rows in their sources; bounds must agree.
     """
     if not parts:
         raise IlbrlError("nothing to concatenate")
@@ -230,6 +236,7 @@ def concatenate(parts: Sequence[Dataset]) -> Dataset:
             columns = [np.zeros(len(p), bool) if c is None else c for p, c in zip(parts, columns)]
         kept = [column for column in columns if column is not None]
         arrays[name] = np.concatenate(kept) if len(kept) == len(columns) else None
+    arrays["source_rows"] = None
     timeouts, ends = arrays["timeouts"], np.cumsum([len(part) for part in parts])
     assert timeouts is not None
     cuts = [end - 1 for part, end in zip(parts[:-1], ends) if len(part) and not part.complete[-1]]

@@ -1,9 +1,12 @@
 """Missing fields are completed as documented, and every decision is noted."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from ilbrl.data import from_arrays
+from ilbrl.data import concatenate, from_arrays
+from ilbrl.data.checks import check_finite
 from ilbrl.errors import IlbrlError
 
 # Two episodes, 0 → 1 → 2 (terminal) and 10 → 11 → 12 (time-out), as logs that keep one row per step.
@@ -24,6 +27,20 @@ def test_next_observations_come_from_the_following_row() -> None:
     assert dataset.terminals.tolist() == [False, False, True, False, False]
     assert dataset.timeouts.tolist() == [False, False, False, False, True]
     assert "dropped 1 row without one (first: row 5)" in dataset.notes[0]
+
+
+def test_rows_keep_their_numbers_when_others_are_dropped() -> None:
+    observations = np.arange(9.0)[:, None]
+    observations[7] = np.nan
+    dataset = from_arrays(observations, np.zeros((9, 1)), timeouts=[0, 0, 1, 0, 0, 1, 0, 0, 1], source="log")
+    assert dataset.source_rows is not None
+    assert dataset.source_rows.tolist() == [0, 1, 3, 4, 6, 7]  # 2, 5 and 8 led nobody knows where
+    found = {finding.field: finding for finding in check_finite(dataset)}
+    assert found["observations"].row == 7
+    assert "(first: row 7, column 0)" in found["observations"].message
+    assert [dataset.episodes([2]).source_row(i) for i in range(2)] == [6, 7]
+    assert concatenate([dataset, dataset]).source_rows is None
+    assert replace(dataset, source_rows=None).content_hash == dataset.content_hash
 
 
 def test_a_log_cut_by_the_end_of_the_file_stays_unfinished() -> None:

@@ -169,4 +169,6 @@ def _with_next_rows(columns: dict[str, np.ndarray], source: str, decided: list[s
     decided.append("no next_observations in the logs: taken from the following row" + dropped * bool(unknown.any()))
     successors = np.where(terminals[rows], rows, rows + 1)
     kept = {name: column[rows] for name, column in {**columns, "timeouts": timeouts}.items()}
+    if unknown.any():
+        kept["source_rows"] = rows
     return {**kept, "next_observations": columns["observations"][successors]}
