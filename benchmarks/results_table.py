@@ -57,7 +57,7 @@ def _config(agent: str, args: argparse.Namespace) -> Any:
     return replace(AGENTS[agent].PRESETS["default"], dtype=args.dtype)
 
 
-def _is_current(path: Path, agent: str, args: argparse.Namespace) -> bool:
+def is_current(path: Path, agent: str, args: argparse.Namespace) -> bool:
     """Whether a cell is there that was computed as it would be now."""
     if not path.exists():
         return False
@@ -126,7 +126,7 @@ def main() -> None:
     args = parser.parse_args()
     for task, episodes, agent in product(args.tasks, args.expert_episodes, args.agents):
         path = args.out / f"{task}-{agent}-{episodes}.json"
-        if not args.page_only and not _is_current(path, agent, args):
+        if not args.page_only and not is_current(path, agent, args):
             cell = measure(task, agent, episodes, args)
             with written_whole(path) as partial:
                 partial.write_text(json.dumps(cell, indent=1))

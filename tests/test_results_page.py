@@ -1,6 +1,7 @@
 """docs/results.md shows what its commands print of the committed results: no number is typed there by hand."""
 
 import json
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,14 @@ def test_the_table_of_every_algorithm(page):
     cells = [json.loads(path.read_text()) for path in sorted((DOCS / "results" / "table").glob("*.json"))]
     assert len(cells) == 80
     assert set(results_table.table(cells).splitlines()) <= set(page)
+
+
+def test_the_table_is_of_todays_defaults():
+    asked = Namespace(seeds=3, updates=100_000, episodes=30, dtype="bfloat16")
+    paths = sorted((DOCS / "results" / "table").glob("*.json"))
+    assert all(results_table.is_current(path, json.loads(path.read_text())["agent"], asked) for path in paths)
+    longer = Namespace(**vars(asked) | {"updates": 200_000})
+    assert not results_table.is_current(paths[0], json.loads(paths[0].read_text())["agent"], longer)
 
 
 def test_ant_with_more_and_more_expert_episodes(page):

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import cdist
 
 from ilbrl import ope
 from ilbrl.data.splits import CompositionSizes, compose
@@ -66,6 +67,11 @@ def test_distances_warn_of_policies_outside_the_data(tuning, composition):
     policies = {"near": lambda x: -0.5 * x, "far": lambda x: np.ones_like(x)}
     near, far = ope.distances_from_data(policies, data, 0.5).values()
     assert max(tuning.trust.distances.values()) < near < far
+    log, spec, rows = data.dataset, data.spec, data.subset(0.5)
+    states = log.next_observations[rows[np.linspace(0, len(rows) - 1, 512, dtype=int)]]
+    asked = np.hstack([spec.standardise(states), spec.scale_actions(np.ones_like(states))])
+    logged = np.hstack([spec.standardise(log.observations[rows]), spec.scale_actions(log.actions[rows])])
+    np.testing.assert_allclose(far, cdist(asked, logged).min(1).mean() / np.sqrt(asked.shape[1]), rtol=1e-5)
     limit = tuning.trust.distance_limit
     assert limit == 1.5 * max(tuning.trust.distances.values())
     assert ope.distance_warning({"near": 0.0}, limit) is None
