@@ -18,10 +18,10 @@ import jax
 import numpy as np
 
 from benchmarks.training_speed import ROWS, columns
-from ilbrl import train
 from ilbrl.agents import AGENTS
+from ilbrl.base.provenance import commit, versions
 from ilbrl.data import Dataset
-from ilbrl.provenance import commit, versions
+from ilbrl.learning import population as train
 
 EXPERT = 2000
 

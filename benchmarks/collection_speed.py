@@ -22,10 +22,10 @@ from concurrent.futures import ProcessPoolExecutor
 import numpy as np
 
 from ilbrl import envs
+from ilbrl.base.processes import LINEAR_ALGEBRA
 from ilbrl.data.benchmark import source_policy
 from ilbrl.envs.playing import Play, unit_randomness
 from ilbrl.envs.rollouts import COLLECTION, COLLECTION_LANES, COLLECTION_STEPS, log_unit
-from ilbrl.workers import LINEAR_ALGEBRA
 
 Log = dict[str, np.ndarray]
 

@@ -23,9 +23,9 @@ import numpy as np
 
 import ilbrl
 from ilbrl import ope
-from ilbrl.files import written_whole
+from ilbrl.base.files import written_whole
+from ilbrl.base.provenance import commit, versions
 from ilbrl.ope.settings import grid
-from ilbrl.provenance import commit, versions
 
 
 def main() -> None:

@@ -22,10 +22,10 @@ import numpy as np
 
 import ilbrl
 from ilbrl.agents import AGENTS
+from ilbrl.agents.fit import fit
+from ilbrl.base.files import written_whole
+from ilbrl.base.provenance import commit, versions
 from ilbrl.envs import TASKS, rollout_all
-from ilbrl.files import written_whole
-from ilbrl.learning import fit
-from ilbrl.provenance import commit, versions
 
 SWEPT = ("lam", "actor_lr", "layer_norm", "reward_scale", "value_lr")
 

@@ -20,10 +20,10 @@ import jax
 import numpy as np
 
 from benchmarks.training_speed import ACT, OBS, ROWS, columns, ours
-from ilbrl import train
-from ilbrl.feed import Feed, Spec
+from ilbrl.base.provenance import commit, versions
+from ilbrl.learning import population as train
+from ilbrl.learning.batches import Feed, Spec
 from ilbrl.ope import expected_sarsa
-from ilbrl.provenance import commit, versions
 
 BATCH, HIDDEN, INITIAL = 256, 256, 208
 CRITIC, ACTOR = (OBS + ACT, HIDDEN, HIDDEN, 1), (OBS, HIDDEN, HIDDEN, ACT)

@@ -26,12 +26,12 @@ import numpy as np
 
 import ilbrl
 from ilbrl import ope
+from ilbrl.base.files import written_whole
+from ilbrl.base.provenance import commit, versions
 from ilbrl.data.benchmark import measured_returns, source_policy
-from ilbrl.files import written_whole
 from ilbrl.ope.evaluation import lowered
 from ilbrl.ope.settings import GRIDS, Setting
 from ilbrl.ope.verdicts import verdict
-from ilbrl.provenance import commit, versions
 
 LEVELS = ("rung1", "rung2", "medium", "rung3", "expert")
 TUNED_ON = ("medium", "expert")

@@ -26,10 +26,10 @@ import numpy as np
 
 import ilbrl
 from ilbrl.agents import AGENTS
+from ilbrl.base.files import written_whole
+from ilbrl.base.provenance import commit, versions
 from ilbrl.data.benchmark import source_score
 from ilbrl.envs import NOT_D4RL, TASKS, rollout_all
-from ilbrl.files import written_whole
-from ilbrl.provenance import commit, versions
 
 ROWS = 420_000
 AGENTS_SHOWN = ["ilbrl", "ilbrl-unweighted", "bc", "smodice", "oril"]

@@ -18,14 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from ilbrl.errors import IlbrlError
+from ilbrl.base.errors import IlbrlError
 from ilbrl.ope import spearman
-from ilbrl.protocol.folder import read_csv
-from ilbrl.protocol.selection import judge_all, select
-from ilbrl.protocol.tables import Candidate
 from ilbrl.report.palette import display
 from ilbrl.report.results import Run, read_runs
 from ilbrl.report.selection import reference_score, selection_regret
+from ilbrl.study.folder import read_csv
+from ilbrl.study.selection import judge_all, select
+from ilbrl.study.tables import Candidate
 
 PENALTIES = (0.0, 1.0, 2.0)
 

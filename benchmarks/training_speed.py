@@ -21,10 +21,10 @@ from statistics import median
 import jax
 import numpy as np
 
-from ilbrl import train
 from ilbrl.agents import td3bc
-from ilbrl.feed import Feed, Spec
-from ilbrl.provenance import commit, versions
+from ilbrl.base.provenance import commit, versions
+from ilbrl.learning import population as train
+from ilbrl.learning.batches import Feed, Spec
 
 OBS, ACT, ROWS = 17, 6, 600_000
 

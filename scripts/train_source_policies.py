@@ -26,10 +26,10 @@ import numpy as np
 import tyro
 
 from ilbrl import envs
-from ilbrl.checkpoint import Checkpoint
-from ilbrl.errors import IlbrlError
-from ilbrl.files import written_whole
-from ilbrl.nets import Layers, Optimised, descend, init_mlp, init_twin, mlp, optimised, polyak, twin_critics
+from ilbrl.base.errors import IlbrlError
+from ilbrl.base.files import written_whole
+from ilbrl.learning.checkpoint import Checkpoint
+from ilbrl.learning.nets import Layers, Optimised, descend, init_mlp, init_twin, mlp, optimised, polyak, twin_critics
 from ilbrl.policy import Policy
 
 LOG_STD_BOUNDS = (-5.0, 2.0)

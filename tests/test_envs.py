@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from ilbrl import envs
+from ilbrl.base.errors import IlbrlError
 from ilbrl.data.benchmark import source_policy
 from ilbrl.envs import rollouts
 from ilbrl.envs.playing import Play, unit_randomness
-from ilbrl.errors import IlbrlError
 from ilbrl.policy import Policy
 
 

@@ -9,8 +9,8 @@ import pytest
 import safetensors.numpy
 from scipy.stats import norm
 
-from ilbrl import nets
-from ilbrl.errors import IlbrlError
+from ilbrl.base.errors import IlbrlError
+from ilbrl.learning import nets
 from ilbrl.policy import Policy
 
 

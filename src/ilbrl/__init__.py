@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from ilbrl.agents.fit import fit
     from ilbrl.data import Dataset, concatenate, load
     from ilbrl.envs import rollout
-    from ilbrl.learning import fit
     from ilbrl.policy import Policy
-    from ilbrl.protocol import Study
+    from ilbrl.study import Study
 
 # Where each public name lives; resolved on first use, so that `import ilbrl` stays fast and needs no JAX.
 _HOMES = {
     "Dataset": "ilbrl.data",
     "Policy": "ilbrl.policy",
-    "Study": "ilbrl.protocol",
+    "Study": "ilbrl.study",
     "concatenate": "ilbrl.data",
-    "fit": "ilbrl.learning",
+    "fit": "ilbrl.agents.fit",
     "load": "ilbrl.data",
     "rollout": "ilbrl.envs",
 }

@@ -23,8 +23,8 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from ilbrl.errors import IlbrlError
-from ilbrl.files import require_readable, written_whole
+from ilbrl.base.errors import IlbrlError
+from ilbrl.base.files import require_readable, written_whole
 
 Head = Literal["deterministic", "tanh_gaussian"]
 FORMAT = "ilbrl-policy-1"

@@ -5,12 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ilbrl import nets
 from ilbrl.agents import bc
+from ilbrl.agents.fit import export
+from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset
-from ilbrl.errors import IlbrlError
-from ilbrl.feed import Batch, Spec
-from ilbrl.learning import export
+from ilbrl.learning import nets
+from ilbrl.learning.batches import Batch, Spec
 
 
 def logs(observations, actions, bound=1.0):

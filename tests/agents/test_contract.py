@@ -6,10 +6,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ilbrl import nets
 from ilbrl.agents import AGENTS
+from ilbrl.agents.fit import fit
 from ilbrl.data import Dataset
-from ilbrl.learning import fit
+from ilbrl.learning import nets
 from ilbrl.policy import Policy
 
 SEEDS, UPDATES = [3, 5], 4

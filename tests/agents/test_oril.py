@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ilbrl.agents import oril, td3bc
-from ilbrl.feed import Batch, Spec
+from ilbrl.learning.batches import Batch, Spec
 
 SPEC = Spec(np.zeros(3), np.ones(3), -np.ones(2), np.ones(2))
 CFG = oril.Config(hidden=(8,), reward_scale=0.25)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from ilbrl import nets
 from ilbrl.agents import smodice
-from ilbrl.feed import Batch, Spec
+from ilbrl.learning import nets
+from ilbrl.learning.batches import Batch, Spec
 from ilbrl.policy import Policy
 
 STATES, GAMMA = 4, 0.9

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ilbrl import feed as feeding
 from ilbrl.agents import td3bc
-from ilbrl.feed import Batch
+from ilbrl.learning import batches as feeding
+from ilbrl.learning.batches import Batch
 
 OBS, ACT, HIDDEN, B = 3, 2, (8, 8), 16
 CFG = td3bc.Config(lam=0.7, actor_lr=1e-3, critic_lr=2e-3, gamma=0.9, tau=0.1, hidden=HIDDEN, batch_size=B)

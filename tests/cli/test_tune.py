@@ -7,7 +7,7 @@ import pytest
 
 from ilbrl.cli import demo, main
 from ilbrl.cli.tune import as_text
-from ilbrl.protocol.run import StudyResult
+from ilbrl.study.run import StudyResult
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from ilbrl import envs
+from ilbrl.base.errors import IlbrlError
 from ilbrl.data import benchmark
 from ilbrl.envs import rollouts
-from ilbrl.errors import IlbrlError
 
 
 @pytest.fixture(autouse=True)

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset, concatenate
-from ilbrl.errors import IlbrlError
 
 
 def test_it_knows_its_episodes(full: Dataset) -> None:

@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset, concatenate
 from ilbrl.data.doctor import examine, require_healthy
 from ilbrl.data.findings import Finding
 from ilbrl.data.fingerprints import transition_fingerprints
-from ilbrl.errors import IlbrlError
 
 N = 40
 

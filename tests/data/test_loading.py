@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import ilbrl
+from ilbrl.base.errors import IlbrlError
 from ilbrl.data import from_arrays, save
 from ilbrl.data.loading import Spec, parse
-from ilbrl.errors import IlbrlError
 
 
 @pytest.fixture

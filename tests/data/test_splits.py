@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset
 from ilbrl.data.splits import CompositionSizes, compose, split_episodes
-from ilbrl.errors import IlbrlError
 
 
 def logs(lengths: list[int], first: int = 0, cut: bool = False) -> Dataset:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from ilbrl import ope
+from ilbrl.base.errors import IlbrlError
 from ilbrl.data.splits import CompositionSizes, compose
-from ilbrl.errors import IlbrlError
-from ilbrl.feed import Spec
+from ilbrl.learning.batches import Spec
 from ilbrl.ope.evaluables import act
 from ilbrl.policy import Policy
 

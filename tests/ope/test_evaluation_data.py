@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from ilbrl import ope
+from ilbrl.base.errors import IlbrlError
 from ilbrl.data import concatenate
 from ilbrl.data.splits import CompositionSizes, compose
-from ilbrl.errors import IlbrlError
-from ilbrl.feed import Spec
+from ilbrl.learning.batches import Spec
 
 SIZES = CompositionSizes(training=1000, expert_episodes=2, evaluation=1000, validation=400)
 

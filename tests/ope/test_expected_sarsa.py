@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ilbrl import ope
-from ilbrl.feed import Batch, Spec
+from ilbrl.learning.batches import Batch, Spec
 from ilbrl.ope import expected_sarsa
 from ilbrl.ope.expected_sarsa import Config
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ilbrl.errors import IlbrlError
+from ilbrl.base.errors import IlbrlError
 from ilbrl.ope.importance import importance_value
 
 GAMMA = 0.9

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from ilbrl import ope
-from ilbrl.errors import IlbrlError
+from ilbrl.base.errors import IlbrlError
 
 
 def test_the_grids():

@@ -9,8 +9,8 @@ import pytest
 from scipy.spatial.distance import cdist
 
 from ilbrl import ope
+from ilbrl.base.errors import IlbrlError
 from ilbrl.data.splits import CompositionSizes, compose
-from ilbrl.errors import IlbrlError
 from ilbrl.ope.evaluation import Combined
 from ilbrl.ope.known import Truth
 from ilbrl.policy import Policy

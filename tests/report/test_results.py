@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from ilbrl.errors import IlbrlError
+from ilbrl.base.errors import IlbrlError
 from ilbrl.report import write_page
 from ilbrl.report.results import read_run, read_runs
 from ilbrl.report.verdict import verdict

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ilbrl.errors import IlbrlError
+from ilbrl.base.errors import IlbrlError
 from ilbrl.report import bootstrap, pertask, statistics
 
 # rng = default_rng(7); OURS = rng.normal(60, 25, (6, 4)).round(1); THEIRS = rng.normal(50, 25, (5, 4)).round(1), with

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset, concatenate
-from ilbrl.errors import IlbrlError
-from ilbrl.feed import Batch, Spec
+from ilbrl.learning.batches import Batch, Spec
 from ilbrl.rewards import Logits
 from ilbrl.rewards.discriminator import Config, classification_loss, features, label, logit, slope_penalty, updates
 

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
+from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset
-from ilbrl.errors import IlbrlError
-from ilbrl.feed import Spec
+from ilbrl.learning.batches import Spec
 from ilbrl.rewards import indicator, soft_support
 from ilbrl.rewards.explanation import explain
 

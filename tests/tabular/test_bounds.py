@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ilbrl.errors import IlbrlError
+from ilbrl.base.errors import IlbrlError
 from ilbrl.tabular import lemmas
 from ilbrl.tabular.bounds import Problem, guaranteed_epsilon, problem_of, theorem1
 from ilbrl.tabular.worlds import garnet, river_swim

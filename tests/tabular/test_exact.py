@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from ilbrl.errors import IlbrlError
+from ilbrl.base.errors import IlbrlError
 from ilbrl.tabular.exact import (
     action_values,
     average_reward,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog, minimize
 
-from ilbrl.errors import IlbrlError
+from ilbrl.base.errors import IlbrlError
 from ilbrl.tabular.dice import Config as SmodiceConfig
 from ilbrl.tabular.dice import build_program, smodice
 from ilbrl.tabular.exact import imitation_regret, occupancy, total_variation

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from ilbrl.errors import IlbrlError
+from ilbrl.base.errors import IlbrlError
 from ilbrl.tabular import lemmas
 from ilbrl.tabular.exact import mixing_time, occupancy, total_variation
 from ilbrl.tabular.experiments import checks

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from ilbrl.base.errors import IlbrlError
 from ilbrl.data.dataset import Dataset
-from ilbrl.errors import IlbrlError
 from ilbrl.tabular.exact import occupancy, total_variation
 from ilbrl.tabular.logs import Log, concatenate_logs, rollout, rollouts
 from ilbrl.tabular.mdp import uniform_policy

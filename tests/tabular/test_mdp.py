@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from ilbrl.errors import IlbrlError
+from ilbrl.base.errors import IlbrlError
 from ilbrl.tabular.mdp import FiniteMDP, action_probabilities, policy_chain, policy_rewards, uniform_policy
 from ilbrl.tabular.worlds import garnet
 

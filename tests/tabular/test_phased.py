@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ilbrl.errors import IlbrlError
+from ilbrl.base.errors import IlbrlError
 from ilbrl.tabular import lemmas, phased
 from ilbrl.tabular.exact import discounted_values, mixing_time, p_min
 from ilbrl.tabular.logs import Log, rollout

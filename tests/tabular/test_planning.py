@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from ilbrl.errors import IlbrlError
+from ilbrl.base.errors import IlbrlError
 from ilbrl.tabular.exact import average_reward, discounted_values
 from ilbrl.tabular.planning import average_optimum, discounted_optimum
 from ilbrl.tabular.worlds import garnet, grid_world, river_swim

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from ilbrl.errors import IlbrlError
+from ilbrl.base.errors import IlbrlError
 from ilbrl.tabular.exact import average_reward, check_ergodic
 from ilbrl.tabular.logs import rollout
 from ilbrl.tabular.mdp import policy_chain, uniform_policy

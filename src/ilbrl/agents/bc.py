@@ -16,13 +16,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ilbrl import feed as feeding
-from ilbrl import nets
 from ilbrl.agents.preparation import Prepared
-from ilbrl.config import config
+from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset
-from ilbrl.errors import IlbrlError
-from ilbrl.feed import Batch, Feed, Spec
+from ilbrl.learning import batches as feeding
+from ilbrl.learning import nets
+from ilbrl.learning.batches import Batch, Feed, Spec
+from ilbrl.learning.config import config
 
 
 @config

@@ -18,11 +18,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ilbrl import feed as feeding
 from ilbrl.agents.preparation import Prepared
 from ilbrl.agents.td3bc import Config, State, actor_layers, init, period, step
 from ilbrl.data import Dataset, concatenate
-from ilbrl.feed import Feed, Spec
+from ilbrl.learning import batches as feeding
+from ilbrl.learning.batches import Feed, Spec
 from ilbrl.rewards import soft_support
 
 __all__ = ["PRESETS", "Config", "State", "actor_layers", "init", "period", "prepare", "step"]

@@ -21,10 +21,10 @@ import numpy as np
 from ilbrl.agents import preparation, td3bc
 from ilbrl.agents.preparation import Prepared
 from ilbrl.agents.td3bc import State, actor_layers, init, period
-from ilbrl.config import config
+from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset
-from ilbrl.errors import IlbrlError
-from ilbrl.feed import Batch
+from ilbrl.learning.batches import Batch
+from ilbrl.learning.config import config
 from ilbrl.rewards.discriminator import Loss
 
 __all__ = ["PRESETS", "Config", "State", "actor_layers", "init", "period", "prepare", "step"]

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ilbrl import feed as feeding
 from ilbrl.data import Dataset, concatenate
-from ilbrl.feed import Feed, Spec
+from ilbrl.learning import batches as feeding
+from ilbrl.learning.batches import Feed, Spec
 from ilbrl.rewards import discriminator
 from ilbrl.rewards.labels import Labels, Logits
 

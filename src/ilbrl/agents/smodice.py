@@ -34,12 +34,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ilbrl import nets
 from ilbrl.agents import preparation
 from ilbrl.agents.preparation import Prepared
-from ilbrl.config import config
 from ilbrl.data import Dataset
-from ilbrl.feed import Batch, Spec
+from ilbrl.learning import nets
+from ilbrl.learning.batches import Batch, Spec
+from ilbrl.learning.config import config
 from ilbrl.rewards.discriminator import Loss
 
 MEAN_BOUND = 7.24  # about artanh(1 − 10⁻⁶)

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Sequence
 from types import ModuleType
 
-from ilbrl.errors import IlbrlError
+from ilbrl.base.errors import IlbrlError
 
 COMMANDS = {
     "demo": "the whole job on built-in data, in a few minutes",

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import tyro
 from tyro.conf import arg
 
-from ilbrl.errors import IlbrlError
+from ilbrl.base.errors import IlbrlError
 from ilbrl.tabular.bounds import Bounds, Problem, guaranteed_epsilon, problem_of, theorem1
 from ilbrl.tabular.worlds import NAMES, world
 

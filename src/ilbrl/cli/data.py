@@ -10,13 +10,13 @@ from typing import Annotated, Any
 import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
+from ilbrl.base.errors import IlbrlError
 from ilbrl.data.dataset import Dataset
 from ilbrl.data.doctor import examine
 from ilbrl.data.findings import Finding
 from ilbrl.data.formats import FORMATS
 from ilbrl.data.loading import load, save
 from ilbrl.data.summary import columns, plot, sparkline, summarise
-from ilbrl.errors import IlbrlError
 
 _FORMATS = "\n".join(f"  {name + ':':<12}{format.what}" for name, format in FORMATS.items())
 _ABOUT = f"""Look at logged data, change its format, or collect the built-in kind.

@@ -9,9 +9,9 @@ from pathlib import Path
 import tyro
 
 from ilbrl.cli.tune import as_text
-from ilbrl.protocol.executors.local import spread_over_cores
-from ilbrl.protocol.run import StudyResult
-from ilbrl.protocol.study import Study
+from ilbrl.study.executors.local import spread_over_cores
+from ilbrl.study.run import StudyResult
+from ilbrl.study.study import Study
 
 STORY = """The logs: {episodes} episodes of an expert and some of a mediocre policy ({task}). Nothing else is known
 to what follows: no environment is touched until a policy is selected. The study is the preset `demo` of `ilbrl tune`.

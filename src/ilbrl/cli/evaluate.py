@@ -10,17 +10,17 @@ from typing import Any, Literal
 import tyro
 
 from ilbrl import ope
+from ilbrl.base.errors import IlbrlError
+from ilbrl.base.files import written_whole
 from ilbrl.cli.evaluate_setting import UNTUNED, Evaluator, sized
 from ilbrl.cli.evaluate_text import as_text
 from ilbrl.cli.named import load_named, warn_about
 from ilbrl.data import Dataset
 from ilbrl.data.benchmark import is_benchmark, source_policy
 from ilbrl.data.splits import Composition
-from ilbrl.errors import IlbrlError
-from ilbrl.files import written_whole
+from ilbrl.learning.population import forget_checkpoint
 from ilbrl.ope.plots import Point, curves_of, plot_calibration, plot_curves
 from ilbrl.policy import Policy
-from ilbrl.train import forget_checkpoint
 
 
 @dataclass(frozen=True)

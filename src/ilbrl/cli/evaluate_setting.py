@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ilbrl import ope
-from ilbrl.errors import IlbrlError
+from ilbrl.base.errors import IlbrlError
 
 
 class Evaluator(NamedTuple):

@@ -10,13 +10,13 @@ from typing import Annotated, Literal
 import numpy as np
 import tyro
 
+from ilbrl.base.errors import IlbrlError
+from ilbrl.base.files import written_whole
 from ilbrl.cli import label_discriminator
 from ilbrl.cli.named import load_named, warn_about
 from ilbrl.data import Dataset, concatenate
 from ilbrl.data.summary import sparkline
-from ilbrl.errors import IlbrlError
-from ilbrl.feed import Spec
-from ilbrl.files import written_whole
+from ilbrl.learning.batches import Spec
 from ilbrl.rewards import Labels, discriminator, indicator
 from ilbrl.rewards.explanation import Explanation, explain
 from ilbrl.rewards.soft_support import label, standard_features

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import numpy as np
 import tyro
 
-from ilbrl.files import written_whole
+from ilbrl.base.files import written_whole
 from ilbrl.report import figures, pictures
 from ilbrl.report.formats import FORMATS
 from ilbrl.report.page import render

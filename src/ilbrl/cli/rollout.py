@@ -9,10 +9,10 @@ import numpy as np
 import tyro
 from tyro.conf import FlagCreatePairsOff, arg
 
+from ilbrl.base.errors import IlbrlError
 from ilbrl.data.benchmark import is_benchmark, source_policy
 from ilbrl.data.summary import sparkline
 from ilbrl.envs import NOT_D4RL, Rollouts, UniformPolicy, rollout
-from ilbrl.errors import IlbrlError
 from ilbrl.policy import Policy
 
 _ABOUT = """Play a policy for some episodes with all cores and report its return.

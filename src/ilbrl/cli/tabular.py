@@ -10,7 +10,7 @@ import numpy as np
 import tyro
 from tyro.conf import arg
 
-from ilbrl.errors import IlbrlError
+from ilbrl.base.errors import IlbrlError
 from ilbrl.tabular.dice import Config as SmodiceConfig
 from ilbrl.tabular.dice import smodice
 from ilbrl.tabular.exact import average_reward, occupancy, total_variation

@@ -12,9 +12,9 @@ from typing import Any
 import tyro
 
 from ilbrl.agents import AGENTS
+from ilbrl.agents.fit import DIVERGENCE_FACTOR, Learned, fit
+from ilbrl.base.errors import IlbrlError
 from ilbrl.cli.named import load_named, warn_about
-from ilbrl.errors import IlbrlError
-from ilbrl.learning import DIVERGENCE_FACTOR, Learned, fit
 
 EXAMPLE = "ilbrl train ilbrl --expert hopper/expert:2 --data hopper/medium:400000 --seeds 6 --out runs/hopper"
 

@@ -11,11 +11,11 @@ from typing import Any, Literal
 
 import tyro
 
+from ilbrl.base.errors import IlbrlError
 from ilbrl.envs import NOT_D4RL
-from ilbrl.errors import IlbrlError
-from ilbrl.protocol.executors.local import spread_over_cores
-from ilbrl.protocol.run import StudyResult, reveal
-from ilbrl.protocol.study import Study, preset_names
+from ilbrl.study.executors.local import spread_over_cores
+from ilbrl.study.run import StudyResult, reveal
+from ilbrl.study.study import Study, preset_names
 
 USAGE = """Tune, train, evaluate offline and select, without an environment; play the selected policies once at the end.
 

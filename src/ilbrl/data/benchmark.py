@@ -24,12 +24,12 @@ from typing import Any
 
 import numpy as np
 
+from ilbrl.base.errors import IlbrlError
+from ilbrl.base.files import written_whole
+from ilbrl.base.progress import progress
 from ilbrl.data.dataset import Dataset
 from ilbrl.envs import TASKS, UniformPolicy, collect_units, collection_workers
-from ilbrl.errors import IlbrlError
-from ilbrl.files import written_whole
 from ilbrl.policy import Policy
-from ilbrl.progress import progress
 
 LEVELS = ("expert", "medium", "random", "rung1", "rung2", "rung3")
 RECIPE = 1  # raise it whenever the same seed gives other transitions: old caches are then left alone

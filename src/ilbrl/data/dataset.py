@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ilbrl.errors import IlbrlError
+from ilbrl.base.errors import IlbrlError
 from ilbrl.policy import Policy
 
 

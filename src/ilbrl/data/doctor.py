@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ilbrl.base.errors import IlbrlError
 from ilbrl.data.checks import CHECKS, Purpose, check_expert, check_rewards
 from ilbrl.data.dataset import Dataset
 from ilbrl.data.findings import GRADES, Finding
-from ilbrl.errors import IlbrlError
 
 
 def examine(dataset: Dataset, expert: Dataset | None = None, purpose: Purpose = "imitation") -> list[Finding]:

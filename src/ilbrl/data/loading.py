@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from ilbrl.base.errors import IlbrlError
+from ilbrl.base.files import require_readable
 from ilbrl.data.dataset import Dataset
 from ilbrl.data.formats import FORMATS, detect
-from ilbrl.errors import IlbrlError
-from ilbrl.files import require_readable
 
 Unit = Literal["transitions", "episodes"]
 _COUNT = re.compile(r":(\d[\d_]*)(ep|steps)?$")

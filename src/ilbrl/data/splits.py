@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ilbrl.base.errors import IlbrlError
 from ilbrl.data.dataset import Dataset, concatenate
-from ilbrl.errors import IlbrlError
 
 
 def split_episodes(dataset: Dataset, sizes_in_transitions: Sequence[float], rng: np.random.Generator) -> list[Dataset]:

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ilbrl.base.files import written_whole
 from ilbrl.data.checks import log_prob_errors
 from ilbrl.data.dataset import Dataset
-from ilbrl.files import written_whole
 
 _BARS = "▁▂▃▄▅▆▇█"
 

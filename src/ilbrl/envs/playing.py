@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ilbrl.base.errors import IlbrlError
 from ilbrl.envs.tasks import EnvironmentCalls, build
-from ilbrl.errors import IlbrlError
 
 DEFAULT_TIME_LIMIT = 1000  # for environments that register none
 _INERT_WRAPPERS = ("OrderEnforcing", "TimeLimit")  # they check and count, and cost a tenth of a step

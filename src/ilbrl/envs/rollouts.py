@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from ilbrl.base.errors import IlbrlError
+from ilbrl.base.processes import run_units, usable_cores
+from ilbrl.base.progress import progress
 from ilbrl.envs.playing import Play, play_unit
 from ilbrl.envs.tasks import EnvironmentCalls, count, normalised_score, require_open
-from ilbrl.errors import IlbrlError
-from ilbrl.progress import progress
-from ilbrl.workers import run_units, usable_cores
 
 EVALUATION, COLLECTION = 0, 1  # streams of randomness
 EVALUATION_LANES = 4  # few, so that 30 episodes spread over many cores

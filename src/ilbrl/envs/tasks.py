@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ilbrl.errors import IlbrlError
+from ilbrl.base.errors import IlbrlError
 
 NOT_D4RL = (
     "Scores use D4RL's constants on Gymnasium v5 tasks: they are not comparable with D4RL tables (v2 tasks and data)."

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ilbrl.feed import Spec
+from ilbrl.learning.batches import Spec
 from ilbrl.ope.evaluables import Evaluable, NextActions, act
 from ilbrl.ope.evaluation_data import EvaluationData
 from ilbrl.rewards.neighbours import nearest

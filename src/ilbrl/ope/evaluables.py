@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset
-from ilbrl.errors import IlbrlError
 from ilbrl.policy import Policy
 
 _PIECE = 8192  # rows at a time: hidden layers stay in the processor's cache

@@ -17,12 +17,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ilbrl import feed as feeding
-from ilbrl import train
-from ilbrl.config import stack
-from ilbrl.errors import IlbrlError
-from ilbrl.feed import Feed
-from ilbrl.loggers import Log
+from ilbrl.base.errors import IlbrlError
+from ilbrl.learning import batches as feeding
+from ilbrl.learning import population as train
+from ilbrl.learning.batches import Feed
+from ilbrl.learning.config import stack
+from ilbrl.learning.loggers import Log
 from ilbrl.ope import expected_sarsa
 from ilbrl.ope.evaluables import Evaluable, NextActions, act
 from ilbrl.ope.evaluation_data import EvaluationData

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset, concatenate
 from ilbrl.data.splits import Composition, split_episodes
-from ilbrl.errors import IlbrlError
-from ilbrl.feed import Spec
+from ilbrl.learning.batches import Spec
 
 NOTED, REFUSED = 0.05, 0.2  # how far an expert fraction may miss before it is noted, and before it is refused
 VALIDATION_SHARE = 2 / 7  # the paper's: 200,000 of the 700,000 transitions for evaluation

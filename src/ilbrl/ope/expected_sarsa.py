@@ -24,9 +24,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ilbrl import nets
-from ilbrl.config import config
-from ilbrl.feed import Batch, Spec
+from ilbrl.learning import nets
+from ilbrl.learning.batches import Batch, Spec
+from ilbrl.learning.config import config
 
 
 @config

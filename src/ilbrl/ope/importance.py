@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset
-from ilbrl.errors import IlbrlError
 
 
 class ImportanceEstimate(NamedTuple):

@@ -7,9 +7,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset
 from ilbrl.data.splits import Composition
-from ilbrl.errors import IlbrlError
 from ilbrl.ope.evaluables import Evaluable, Sampled
 from ilbrl.policy import Policy
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ilbrl.files import written_whole
+from ilbrl.base.files import written_whole
 from ilbrl.ope.evaluation import Evaluation
 
 COLOURS = {"converged": "#0072B2", "moving": "#E69F00", "diverged": "#D55E00"}

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ilbrl.errors import IlbrlError
-from ilbrl.loggers import Log
+from ilbrl.base.errors import IlbrlError
+from ilbrl.learning.loggers import Log
 from ilbrl.ope.distance import distances_from_data
 from ilbrl.ope.evaluation import Combined, Evaluation, evaluate
 from ilbrl.ope.evaluation_data import EvaluationData

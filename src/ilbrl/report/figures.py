@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ilbrl.files import written_whole
+from ilbrl.base.files import written_whole
 from ilbrl.report.pictures import Picture, Series
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ilbrl import __version__
-from ilbrl.files import written_whole
+from ilbrl.base.files import written_whole
 from ilbrl.report import pictures
 from ilbrl.report.palette import display
 from ilbrl.report.pictures.picture import Picture, Series

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ilbrl.errors import IlbrlError
+from ilbrl.base.errors import IlbrlError
 from ilbrl.report.reading import Note, one_of, read_csv, read_json, read_text
 from ilbrl.report.records import Audit, Data, Reference, Scores, Selection, Tuning
 

@@ -27,11 +27,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ilbrl import nets, train
-from ilbrl.config import config
+from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset, concatenate
-from ilbrl.errors import IlbrlError
-from ilbrl.feed import Batch, Feed, Spec, transitions
+from ilbrl.learning import nets
+from ilbrl.learning import population as train
+from ilbrl.learning.batches import Batch, Feed, Spec, transitions
+from ilbrl.learning.config import config
 from ilbrl.rewards.labels import Logits
 
 Loss = Literal["logistic", "positive_unlabelled"]

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset
-from ilbrl.errors import IlbrlError
 from ilbrl.rewards.labels import Labels
 from ilbrl.rewards.soft_support import FeatureMap
 

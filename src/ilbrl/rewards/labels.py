@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ilbrl.files import written_whole
+from ilbrl.base.files import written_whole
 
 
 @dataclass(frozen=True, eq=False)

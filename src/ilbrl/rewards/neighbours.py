@@ -20,7 +20,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from ilbrl.progress import progress
+from ilbrl.base.progress import progress
 
 BLOCK = 65536  # queries at a time; bounds the memory whatever the size of the logs
 GROUP = 1152  # expert rows per faiss index

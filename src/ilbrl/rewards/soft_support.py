@@ -13,9 +13,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset
-from ilbrl.errors import IlbrlError
-from ilbrl.feed import Spec
+from ilbrl.learning.batches import Spec
 from ilbrl.rewards.labels import Labels
 from ilbrl.rewards.neighbours import nearest
 

@@ -14,7 +14,7 @@ from decimal import ROUND_CEILING, Decimal, localcontext
 
 import numpy as np
 
-from ilbrl.errors import IlbrlError
+from ilbrl.base.errors import IlbrlError
 from ilbrl.tabular.exact import mixing_time, p_min, spectrum
 from ilbrl.tabular.mdp import FiniteMDP, policy_chain, uniform_policy
 from ilbrl.tabular.phased import sampling_interval

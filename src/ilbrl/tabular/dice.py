@@ -24,7 +24,7 @@ from scipy import sparse
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
-from ilbrl.errors import IlbrlError
+from ilbrl.base.errors import IlbrlError
 from ilbrl.tabular.logs import Log, concatenate_logs
 from ilbrl.tabular.mdp import Matrix
 from ilbrl.tabular.planning import check_discount

@@ -14,7 +14,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 from scipy.sparse.linalg import splu, spsolve
 
-from ilbrl.errors import IlbrlError
+from ilbrl.base.errors import IlbrlError
 from ilbrl.tabular.mdp import FiniteMDP, Matrix, action_probabilities, check_stochastic, policy_chain, policy_rewards
 
 Policy = np.ndarray | Sequence[int]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ilbrl.errors import IlbrlError
+from ilbrl.base.errors import IlbrlError
 from ilbrl.tabular.logs import Log, concatenate_logs
 from ilbrl.tabular.phased import Phased, Unseen, batch, phased_q_learning
 from ilbrl.tabular.planning import check_discount

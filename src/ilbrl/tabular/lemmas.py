@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from ilbrl.errors import IlbrlError
+from ilbrl.base.errors import IlbrlError
 
 
 def lemma1_value_gap(eta_prime: float, gamma: float, ell: int) -> float:

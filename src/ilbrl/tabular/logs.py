@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
+from ilbrl.base.errors import IlbrlError
 from ilbrl.data.dataset import Dataset
-from ilbrl.errors import IlbrlError
 from ilbrl.tabular.mdp import FiniteMDP, Matrix, action_probabilities
 
 FLOAT32_INTEGERS = 2**24  # the largest state number a float32 observation holds exactly

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ilbrl.errors import IlbrlError
+from ilbrl.base.errors import IlbrlError
 
 Matrix = Any  # [rows, S] np.ndarray or scipy.sparse.csr_array (SciPy carries no types), each row a distribution
 ROW_SUM_TOLERANCE = 1e-8

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ilbrl.errors import IlbrlError
+from ilbrl.base.errors import IlbrlError
 from ilbrl.tabular.alias import MAX_OUTCOMES, alias_table, draw
 from ilbrl.tabular.exact import mixing_time, p_min
 from ilbrl.tabular.logs import Log, concatenate_logs, rollout

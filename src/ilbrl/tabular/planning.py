@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import spsolve
 
-from ilbrl.errors import IlbrlError
+from ilbrl.base.errors import IlbrlError
 from ilbrl.tabular.exact import action_values, discounted_values, recurrent_class
 from ilbrl.tabular.mdp import FiniteMDP, policy_chain, policy_rewards
 

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from ilbrl.errors import IlbrlError
+from ilbrl.base.errors import IlbrlError
 from ilbrl.tabular.mdp import FiniteMDP, Layout
 
 RING = 0.05  # probability a Garnet spends on the moves that make it ergodic

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from ilbrl.base.errors import IlbrlError
 from ilbrl.data import concatenate, from_arrays
 from ilbrl.data.checks import check_finite
-from ilbrl.errors import IlbrlError
 
 # Two episodes, 0 → 1 → 2 (terminal) and 10 → 11 → 12 (time-out), as logs that keep one row per step.
 OBSERVATIONS = np.array([[0], [1], [2], [10], [11], [12]], np.float32)

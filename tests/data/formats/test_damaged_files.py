@@ -6,8 +6,8 @@ import h5py
 import numpy as np
 import pytest
 
+from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset, load, save
-from ilbrl.errors import IlbrlError
 
 SUFFIXES = ["npz", "hdf5", "csv", "parquet"]
 

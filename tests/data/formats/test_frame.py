@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from ilbrl.base.errors import IlbrlError
 from ilbrl.data import from_frame, load
-from ilbrl.errors import IlbrlError
 
 pd = pytest.importorskip("pandas")
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ilbrl.base.errors import IlbrlError
 from ilbrl.data import load
-from ilbrl.errors import IlbrlError
 
 # Two trajectories, 0 → 1 → 2 (terminal) and 10 → 11 (cut).
 FIELDS = {

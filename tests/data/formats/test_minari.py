@@ -8,9 +8,9 @@ import h5py
 import numpy as np
 import pytest
 
+from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset, load, save
 from ilbrl.data.formats import minari as ours
-from ilbrl.errors import IlbrlError
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*env.* is .*None:UserWarning")
 minari = pytest.importorskip("minari")

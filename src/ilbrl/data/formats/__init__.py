@@ -9,9 +9,9 @@ from pathlib import Path
 
 import h5py
 
+from ilbrl.base.errors import IlbrlError
 from ilbrl.data.dataset import Dataset
 from ilbrl.data.formats import d4rl, frame, imitation, minari, npz, robomimic
-from ilbrl.errors import IlbrlError
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ilbrl.base.errors import IlbrlError
 from ilbrl.data.continuity import jumps
 from ilbrl.data.dataset import Dataset
 from ilbrl.data.findings import counted
-from ilbrl.errors import IlbrlError
 from ilbrl.policy import Policy
 
 

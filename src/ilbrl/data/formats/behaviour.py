@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ilbrl.errors import IlbrlError
+from ilbrl.base.errors import IlbrlError
 from ilbrl.policy import Policy
 
 RLKIT_LOG_STD_BOUNDS = (-20.0, 2.0)

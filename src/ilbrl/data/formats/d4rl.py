@@ -12,12 +12,12 @@ from pathlib import Path
 import h5py
 import numpy as np
 
+from ilbrl.base.errors import IlbrlError
+from ilbrl.base.files import written_whole
 from ilbrl.data.dataset import Dataset
 from ilbrl.data.formats.arrays import from_arrays
 from ilbrl.data.formats.behaviour import policy_from_fields, policy_to_fields
 from ilbrl.data.formats.hdf5 import composed, opened, read_array, read_text
-from ilbrl.errors import IlbrlError
-from ilbrl.files import written_whole
 from ilbrl.policy import Policy
 
 # The field of a Dataset → where the file keeps it.

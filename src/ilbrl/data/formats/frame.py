@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ilbrl.base.errors import IlbrlError
 from ilbrl.data.dataset import Dataset
 from ilbrl.data.formats.arrays import from_arrays
-from ilbrl.errors import IlbrlError
 
 if TYPE_CHECKING:
     import pandas as pd

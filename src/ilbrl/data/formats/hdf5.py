@@ -10,7 +10,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from ilbrl.errors import IlbrlError
+from ilbrl.base.errors import IlbrlError
 
 
 @contextmanager

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
+from ilbrl.base.errors import IlbrlError
 from ilbrl.data.dataset import Dataset
 from ilbrl.data.formats.arrays import from_arrays
 from ilbrl.data.formats.npz import opened, read_array
-from ilbrl.errors import IlbrlError
 
 
 def read(path: Path) -> Dataset:

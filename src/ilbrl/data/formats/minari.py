@@ -17,11 +17,11 @@ from typing import Any
 import h5py
 import numpy as np
 
+from ilbrl.base.errors import IlbrlError
 from ilbrl.data.dataset import Dataset
 from ilbrl.data.findings import counted
 from ilbrl.data.formats.arrays import from_arrays
 from ilbrl.data.formats.hdf5 import composed, opened, read_array
-from ilbrl.errors import IlbrlError
 from ilbrl.policy import Policy
 
 MAIN_FILE = "main_data.hdf5"

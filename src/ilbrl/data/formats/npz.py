@@ -13,12 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
+from ilbrl.base.errors import IlbrlError
+from ilbrl.base.files import written_whole
 from ilbrl.data.dataset import Dataset
 from ilbrl.data.formats import d4rl
 from ilbrl.data.formats.arrays import from_arrays
 from ilbrl.data.formats.behaviour import policy_from_fields, policy_to_fields
-from ilbrl.errors import IlbrlError
-from ilbrl.files import written_whole
 
 
 @contextmanager

@@ -12,10 +12,10 @@ from pathlib import Path
 import h5py
 import numpy as np
 
+from ilbrl.base.errors import IlbrlError
 from ilbrl.data.dataset import Dataset
 from ilbrl.data.formats.arrays import from_arrays
 from ilbrl.data.formats.hdf5 import opened, read_array
-from ilbrl.errors import IlbrlError
 
 
 def read(path: Path, *, mask: str | None = None) -> Dataset:

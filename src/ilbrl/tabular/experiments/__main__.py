@@ -14,7 +14,7 @@ import numpy as np
 import tyro
 from tyro.conf import arg
 
-from ilbrl.progress import progress
+from ilbrl.base.progress import progress
 from ilbrl.tabular.experiments import checks, figures, learning
 
 SWEEPS = [1, 10, 100, 1_000, 10_000]

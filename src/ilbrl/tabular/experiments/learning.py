@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ilbrl.progress import Advance
+from ilbrl.base.progress import Advance
 from ilbrl.tabular.dice import smodice
 from ilbrl.tabular.exact import average_reward, occupancy, total_variation
 from ilbrl.tabular.imitation import Config, behavioural_cloning, ilbrl

@@ -1,0 +1,1 @@
+"""THE loop and what it needs: configurations, networks and kernels, batches, memory, checkpoints, loggers."""

@@ -1,0 +1,81 @@
+"""Training state on disk: any pytree of arrays, its history and its identity, in one safetensors file."""
+
+from __future__ import annotations
+
+import json
+import time
+import zlib
+from pathlib import Path
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from ilbrl.base.errors import IlbrlError
+from ilbrl.base.files import written_whole
+
+T = TypeVar("T")
+
+
+class Checkpoint:
+    """A file (or None: nothing is kept) that holds the latest state of one training run."""
+
+    def __init__(self, path: Path | None, identity: dict[str, Any], save_every: float) -> None:
+        self.path = path
+        self.identity = json.dumps(identity, sort_keys=True)
+        self.save_every = save_every
+        self.saved = time.monotonic()
+
+    def write(
+        self, state: Any, done: int, history: list[dict[str, Any]], last: bool, members: int | None = None
+    ) -> None:
+        """Replace the file by the state after `done` updates, if it is time to.
+
+        members: of a population, how many to keep. What stands behind them fills up the devices in use, and the run
+        may continue on others.
+        """
+        if self.path is None or not (last or time.monotonic() - self.saved > self.save_every):
+            return
+        arrays = {f"state/{i}": _first(leaf, members) for i, leaf in enumerate(jax.tree.leaves(state))}
+        for name in history[0] if history else ():
+            arrays[f"history/{name}"] = np.stack([np.asarray(record[name]) for record in history])
+        header = {"done": str(done), "identity": self.identity, "checksum": _checksum(arrays)}
+        with written_whole(self.path) as partial:
+            partial.write_bytes(safetensors.numpy.save(arrays, header))
+        self.saved = time.monotonic()
+
+    def read(self, fresh: T) -> tuple[T, int, list[dict[str, Any]]]:
+        """The state to go on from, the updates done and their history; `fresh`, 0 and [] where there is no file."""
+        if self.path is None or not self.path.exists():
+            return fresh, 0, []
+        try:
+            with safetensors.safe_open(self.path, framework="numpy") as file:
+                header = file.metadata() or {}
+                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+        except (safetensors.SafetensorError, OSError) as error:
+            raise IlbrlError(f"{self.path}: not a checkpoint ({error}); remove it to start over") from None
+        if header.get("identity") != self.identity:
+            raise IlbrlError(
+                f"{self.path}: a checkpoint of other settings or data; use another folder, or remove it to start over"
+            )
+        checksum = _checksum(arrays)
+        if header.get("checksum", checksum) != checksum:  # those from before it was recorded pass
+            raise IlbrlError(f"{self.path}: a damaged checkpoint; remove it to start over")
+        leaves = [arrays[f"state/{i}"] for i in range(len(jax.tree.leaves(fresh)))]
+        columns = {name.removeprefix("history/"): a for name, a in arrays.items() if name.startswith("history/")}
+        history = [{name: column[i] for name, column in columns.items()} for i in range(len(columns.get("update", ())))]
+        return jax.tree.unflatten(jax.tree.structure(fresh), leaves), int(header["done"]), history
+
+
+def _checksum(arrays: dict[str, np.ndarray]) -> str:
+    """CRC-32 over names and numbers: a disk's mistake would train on unnoticed."""
+    total = 0
+    for name in sorted(arrays):
+        total = zlib.crc32(np.ascontiguousarray(arrays[name]).data, zlib.crc32(name.encode(), total))
+    return str(total)
+
+
+def _first(leaf: Any, members: int | None) -> np.ndarray:
+    return np.asarray(leaf) if members is None else np.asarray(leaf)[:members]

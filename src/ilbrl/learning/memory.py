@@ -1,0 +1,51 @@
+"""Memory is known before training starts: what a population needs, what there is, and how to split it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from ilbrl.base.errors import IlbrlError
+
+ACTIVATIONS = 16 * 2**20  # hidden layers and their gradients of one member at the usual sizes
+SHARE = 0.9  # of what is free; the rest is for the compiler and everybody else
+
+
+def per_member(state: Any, chunk: int, batch_size: int) -> int:
+    """Bytes of one member: its state before and after an update, gradients, drawn row numbers, activations.
+
+    state: one member's state, or its shapes (`jax.eval_shape`).
+    """
+    held = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state))
+    return 4 * held + 12 * chunk * batch_size + ACTIVATIONS
+
+
+def available() -> int:
+    """Free bytes on the fullest local device (for a CPU: what the system can still give)."""
+    stats = [device.memory_stats() for device in jax.local_devices()]
+    if all(stats):
+        return min(s["bytes_limit"] - s["bytes_in_use"] for s in stats if s)
+    try:
+        fields = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+        free = int(fields["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError):  # not Linux
+        free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    return free // len(jax.local_devices())  # virtual devices share one memory
+
+
+def groups(members: int, devices: int, member_bytes: int, shared_bytes: int) -> list[slice]:
+    """The members in as few equal groups as fit, one after the other; refuses, with the numbers, what never can."""
+    room = int(SHARE * available()) - shared_bytes
+    largest = room // member_bytes * devices
+    if largest < 1:
+        raise IlbrlError(
+            f"this needs {(shared_bytes + member_bytes) / 1e9:.1f} GB ({shared_bytes / 1e9:.1f} GB of rows and"
+            f" {member_bytes / 1e9:.2f} GB per member), but {available() / 1e9:.1f} GB are free:"
+            " use fewer transitions, a smaller network or batch, or a machine with more memory"
+        )
+    count = -(-members // largest)
+    size = -(-members // count)
+    return [slice(start, min(start + size, members)) for start in range(0, members, size)]

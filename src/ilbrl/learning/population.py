@@ -1,0 +1,287 @@
+"""THE loop: one compiled program trains a whole population, hyper-parameters × seeds, chunk by chunk.
+
+A chunk is a scan over updates inside jit; minibatches are drawn inside it. On an accelerator the members of a
+population advance together (vmap), so that small networks become large batched kernels; on a CPU they take turns
+within a chunk, because batched small products run slower there than one after another (benchmarks/training_speed.py).
+Members are spread over all local devices. Agents, discriminators and value estimators are all driven from here.
+
+What a member becomes depends on its configuration, its seed, the data and the number of updates alone: every draw
+comes from (seed, update number), so killing and resuming a run changes no bit, nor does, on a CPU, cutting it into
+other chunks. (There the number of cores does where layers are wide: XLA divides their work by its threads, NPROC.)
+A member whose losses leave the finite or plausible range is marked and frozen from then on, and the others go on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from ilbrl.base.errors import IlbrlError
+from ilbrl.base.progress import Advance, progress
+from ilbrl.learning import batches as feeding
+from ilbrl.learning import memory, nets
+from ilbrl.learning.batches import Batch, Feed, Spec
+from ilbrl.learning.checkpoint import Checkpoint
+from ilbrl.learning.config import check, stack
+from ilbrl.learning.loggers import Log
+
+Info = dict[str, jax.Array]
+
+UNROLL = 2  # periods in the body of the loop on accelerators: what one leaves, the next finds in bfloat16 already
+
+
+class Learner(Protocol):
+    """What the loop drives; an agent module satisfies it as it stands."""
+
+    def init(self, cfg: Any, spec: Spec, key: jax.Array) -> Any: ...
+
+    def period(self, cfg: Any) -> int: ...
+
+    def step(self, cfg: Any, state: Any, batch: Batch, key: jax.Array, phase: int) -> tuple[Any, Info]: ...
+
+
+class Probe(NamedTuple):
+    """What is read off every member at the end of each chunk, beside the means of its updates' metrics."""
+
+    start: int  # the rows start … stop − 1 of the feed are handed to `read` as one batch
+    stop: int
+    read: Callable[[Any, Any, Batch], Info]  # (configuration, state, batch) → scalars
+
+
+class Members(NamedTuple):
+    """The state of a population; every leaf has a leading axis of P."""
+
+    state: Any
+    diverged_at: jax.Array  # [P] int32 update after which the member was frozen; −1: never
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A trained population."""
+
+    state: Any  # the learner's state, every leaf [P, …] NumPy
+    diverged_at: np.ndarray  # [P] update number; −1: never
+    metrics: dict[str, np.ndarray]  # name → [chunks, P] means over each chunk, or the probe's; "update" → [chunks]
+    updates: int
+    seconds: float  # of training in this process, compilation included
+
+    def member(self, p: int) -> Any:
+        """The state of one member."""
+        return jax.tree.map(lambda leaf: leaf[p], self.state)
+
+
+def fit(
+    learner: Learner,
+    configs: Sequence[Any],
+    seeds: Sequence[int],
+    feed: Feed,
+    spec: Spec,
+    updates: int,
+    *,
+    q_limit: float | Sequence[float] = np.inf,
+    chunk: int | None = None,
+    probe: Probe | None = None,
+    resume_from: Path | None = None,
+    identity: dict[str, Any] | None = None,
+    save_every: float = 60.0,
+    log: Log | None = None,
+    label: str = "training",
+    quiet: bool = False,
+) -> Fitted:
+    """Train member p with configs[p] and seeds[p] for `updates` updates.
+
+    q_limit: [P] or one for all: a mean |Q| beyond it marks the member diverged.
+    chunk: updates between reports; no influence on the result.
+    probe: what else each report shall hold, read off the members as they are then; no influence on the result.
+    resume_from: a checkpoint file: written about every `save_every` seconds and at the end, continued from if there.
+    identity: what else a checkpoint must agree in before it is continued (the data's hash, say).
+    A population that does not fit into memory is trained in groups, one after the other.
+    """
+    members = len(configs)
+    if members == 0 or len(seeds) != members:
+        raise IlbrlError(f"a population needs one seed per configuration: {members} configurations, {len(seeds)} seeds")
+    check(configs)
+    period = learner.period(configs[0])
+    if updates % period:
+        raise IlbrlError(f"{updates} updates is not a multiple of this learner's period of {period}")
+    chunk = max((chunk or default_chunk()) // period, 1) * period
+    cfg = stack(configs)
+    state = jax.eval_shape(lambda key: learner.init(configs[0], spec, key), jax.random.key(0))
+    member_bytes = memory.per_member(state, chunk, configs[0].batch_size)
+    groups = memory.groups(members, len(jax.local_devices()), member_bytes, feed.nbytes)
+    limits = np.broadcast_to(np.asarray(q_limit, np.float32), (members,))
+    layout, packed = feeding.pack(feed)
+    places = feeding.places(feed, members)
+    started, parts = time.monotonic(), []
+    with progress(label, updates * members, "updates", quiet) as advance:
+        for number, group in enumerate(groups):
+            inputs = jax.tree.map(lambda leaf, group=group: leaf[group], (cfg, places, np.asarray(seeds), limits))
+            known = {"configs": [repr(c) for c in configs[group]], "seeds": [int(seed) for seed in seeds[group]]}
+            saved = _group_file(resume_from, number, len(groups))
+            kept = Checkpoint(saved, {**known, "rows": feed.num_rows, **(identity or {})}, save_every)
+            loop = Loop(learner, spec, layout, packed, feed.expert_rows, period, chunk, updates, probe)
+            parts.append(_train(loop, inputs, kept, log, advance))
+    states, diverged_at, histories = zip(*parts)
+    return Fitted(
+        state=jax.tree.map(lambda *leaves: np.concatenate(leaves), *states),
+        diverged_at=np.concatenate(diverged_at),
+        metrics=_join_histories(histories),
+        updates=updates,
+        seconds=time.monotonic() - started,
+    )
+
+
+class Loop(NamedTuple):
+    """What all groups of a population share."""
+
+    learner: Learner
+    spec: Spec
+    layout: feeding.Layout
+    packed: feeding.Packed
+    expert_rows: int | None
+    period: int
+    chunk: int
+    updates: int
+    probe: Probe | None
+
+
+def _train(loop: Loop, inputs: Any, kept: Checkpoint, log: Log | None, advance: Advance):
+    """Train one group: its state and divergence marks on the host, and its history, a record per chunk."""
+    members = len(inputs[2])
+    mesh = Mesh(np.array(jax.local_devices()[: min(len(jax.local_devices()), members)]), ("members",))
+    spread = partial(jax.device_put, device=NamedSharding(mesh, PartitionSpec("members")))
+    padded = np.minimum(np.arange(-(-members // mesh.size) * mesh.size), members - 1)  # devices hold equally many
+    cfg, place, seeds, limit = spread(jax.tree.map(lambda leaf: leaf[padded], inputs))
+    packed = jax.device_put(loop.packed, NamedSharding(mesh, PartitionSpec()))
+    init_keys, loop_keys = (jax.vmap(lambda s, i=i: jax.random.fold_in(jax.random.key(s), i))(seeds) for i in range(2))
+    state = jax.jit(jax.vmap(lambda c, key: loop.learner.init(c, loop.spec, key)))(cfg, init_keys)
+    population = Members(state, jnp.full(len(padded), -1, jnp.int32))
+    population, done, history = kept.read(population)
+    if done:
+        population = jax.tree.map(lambda leaf: leaf[padded], population)  # a checkpoint holds the members alone
+    if done > loop.updates:
+        raise IlbrlError(
+            f"{kept.path}: already at {done:,} updates, {loop.updates:,} were asked for; use another folder"
+        )
+    population = spread(population)
+    advance(done * members)
+    while done < loop.updates:
+        length = min(loop.chunk, loop.updates - done)
+        program = _compile(loop.learner, loop.layout, mesh, length, loop.period, loop.expert_rows, loop.probe)
+        before = time.monotonic()
+        population, info = program(population, cfg, place, loop_keys, limit, packed, done)
+        record = {name: np.asarray(values)[:members] for name, values in info.items()}
+        done += length
+        diverged = np.asarray(population.diverged_at)[:members] >= 0
+        history.append({"update": done, **record})
+        if log is not None:
+            rate = length * members / (time.monotonic() - before)
+            log({"update": done, "updates_per_second": rate, "diverged": diverged, **record})
+        advance(length * members, note=f"{diverged.sum()} of {members} diverged" if diverged.any() else "")
+        kept.write(population, done, history, last=done == loop.updates, members=members)
+    host = jax.tree.map(lambda leaf: np.asarray(leaf)[:members], population)
+    broken = ~_sound(host.state) & (host.diverged_at < 0)  # gradients that no loss has shown
+    return host.state, np.where(broken, loop.updates - 1, host.diverged_at), history
+
+
+def _sound(state: Any) -> np.ndarray:
+    """[P] whether no network of a member, nor its moments, ever met a gradient that is not finite."""
+    nodes = jax.tree.leaves(state, is_leaf=lambda node: isinstance(node, nets.Optimised))
+    return np.all([nets.is_sound(node) for node in nodes if isinstance(node, nets.Optimised)], axis=0)
+
+
+def _group_file(path: Path | None, number: int, groups: int) -> Path | None:
+    return path if path is None or groups == 1 else path.with_stem(f"{path.stem}-{number + 1}-of-{groups}")
+
+
+def forget_checkpoint(path: Path) -> None:
+    """Remove what `fit(…, resume_from=path)` has kept, of the whole population or group by group."""
+    for file in (path, *path.parent.glob(f"{path.stem}-*-of-*{path.suffix}")):
+        file.unlink(missing_ok=True)
+
+
+def _join_histories(histories: Sequence[list[dict[str, Any]]]) -> dict[str, np.ndarray]:
+    if not histories[0]:
+        return {}
+    metrics = {"update": np.array([record["update"] for record in histories[0]])}
+    for name in sorted(histories[0][0].keys() - {"update"}):  # sets have another order in every process
+        metrics[name] = np.concatenate([np.stack([record[name] for record in part]) for part in histories], axis=1)
+    return metrics
+
+
+def default_chunk() -> int:
+    """Updates per report: about a second or two of work on either kind of machine."""
+    return 200 if jax.default_backend() == "cpu" else 2000
+
+
+@cache
+def _compile(
+    learner: Learner,
+    layout: feeding.Layout,
+    mesh: Mesh,
+    length: int,
+    period: int,
+    expert_rows: int | None,
+    probe: Probe | None,
+):
+    """A jitted program that advances every member by `length` updates and then reads it."""
+    on_cpu = jax.default_backend() == "cpu"
+    unroll = 1 if on_cpu else UNROLL
+
+    def member(members: Members, cfg: Any, place: Any, key: jax.Array, limit: jax.Array, packed: Any, start: jax.Array):
+        numbers = start + jnp.arange(length)
+        draw_keys, step_keys = jax.vmap(lambda n: jax.random.split(jax.random.fold_in(key, n)), out_axes=1)(numbers)
+        drawn = jax.vmap(lambda k: feeding.draw(k, cfg.batch_size, packed, place, expert_rows))(draw_keys)
+
+        def update(carry: Members, xs: Any) -> tuple[Members, Info]:
+            info: Info = {}
+            for phase in range(period):
+                number, rows, step_key = jax.tree.map(lambda x, phase=phase: x[phase], xs)
+                batch = feeding.gather(layout, packed, place, rows, expert_rows)
+                state, latest = learner.step(cfg, carry.state, batch, step_key, phase)
+                info |= latest
+                carry = _advance(carry, state, latest, limit, number)
+            return carry, info
+
+        blocks = jax.tree.map(lambda x: x.reshape(length // period, period, *x.shape[1:]), (numbers, drawn, step_keys))
+        members, infos = jax.lax.scan(update, members, blocks, unroll=unroll)
+        means = jax.tree.map(lambda x: x.mean(0), infos)
+        if probe is None:
+            return members, means
+        batch = feeding.unpack(layout, packed, place, jnp.arange(probe.start, probe.stop))
+        return members, means | probe.read(cfg, members.state, batch)
+
+    def take_turns(members, cfg, place, keys, limit, packed, start):
+        turns = (members, cfg, place, keys, limit)
+        return jax.lax.map(lambda turn: member(*turn, packed=packed, start=start), turns)
+
+    together = jax.vmap(member, in_axes=(0, 0, 0, 0, 0, None, None))
+    population = take_turns if on_cpu else together
+    spread, whole = PartitionSpec("members"), PartitionSpec()
+    in_specs = (spread, spread, spread, spread, spread, whole, whole)
+    return jax.jit(
+        jax.shard_map(population, mesh=mesh, in_specs=in_specs, out_specs=(spread, spread), check_vma=False),
+        donate_argnums=0,
+    )
+
+
+def _advance(old: Members, state: Any, info: Info, limit: jax.Array, number: jax.Array) -> Members:
+    """Take the new state of a member that has not diverged before, and mark it if it has now.
+
+    Selecting by what this very update shows would hold all of the old state until its last loss is known, a tenth of an
+    accelerator's time; what is not finite moves no parameter anyway (nets.descend).
+    """
+    sound = jnp.stack([jnp.isfinite(value) for value in info.values()]).all()
+    sound &= jnp.abs(info.get("q_magnitude", jnp.zeros(()))) <= limit
+    alive = old.diverged_at < 0
+    kept = jax.tree.map(lambda new, before: jnp.where(alive, new, before), state, old.state)
+    return Members(kept, jnp.where(alive & ~sound, number.astype(jnp.int32), old.diverged_at))

@@ -1,0 +1,185 @@
+"""A study: everything that decides what Algorithm 2 does, as a tree of frozen dataclasses and as a TOML file.
+
+    study = Study.load("study.toml")        (or a preset: "demo", "small", "paper")
+    result = study.run("runs/mine")
+
+The command line reads the same classes, so every field is also an option of `ilbrl tune`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from ilbrl.base.errors import IlbrlError
+from ilbrl.study import toml
+
+if TYPE_CHECKING:
+    from ilbrl.study.run import StudyResult
+
+EVERY = "all"  # in search.ranges: every algorithm that has the setting
+PRESETS = Path(__file__).parent / "presets"
+
+
+def preset_names() -> list[str]:
+    return sorted(path.stem for path in PRESETS.glob("*.toml"))
+
+
+@dataclass(frozen=True)
+class Data:
+    """The logs, and how they are split by episode. `{task}` in a name stands for the study's task."""
+
+    expert: str = "{task}/expert"
+    """The expert's logs: a file, or a built-in name such as hopper/expert."""
+    exploratory: str = "{task}/medium"
+    """All other logs."""
+    expert_episodes: int = 18
+    """Expert episodes that the algorithms may learn from; the rest of the expert's logs serves evaluation."""
+    training_transitions: int = 600_000
+    """Training split: the expert episodes, filled up with exploratory ones."""
+    evaluation_transitions: int = 500_000
+    """What the off-policy evaluator learns from."""
+    validation_transitions: int = 200_000
+    """Half expert, half exploratory: initial states to estimate values at, and the known policies' true returns."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """Random search over each algorithm's hyper-parameters."""
+
+    algorithms: tuple[str, ...] = ("ilbrl", "bc")
+    configurations: int = 10
+    """Draws per algorithm."""
+    preset: Literal["default", "paper"] = "default"
+    """Ranges to start from: ours, or exactly the paper's."""
+    ranges: dict[str, str] = field(default_factory=dict)
+    """Changes to them: `ilbrl.lam` → `loguniform(0.1, 4)`; `all.hidden` → `[64, 64]` sets it wherever it exists."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """How each configuration is trained."""
+
+    seeds: int = 6
+    """Policy seeds per configuration."""
+    updates: int = 1_000_000
+    """Of each member: 400 epochs of 2,500 minibatches in the paper."""
+    divergence_factor: float = 100.0
+    """A member whose mean |Q| exceeds this many times what its rewards allow is frozen and marked."""
+    members_per_job: int = 60
+    """Largest population trained as one program. Part of the study, so that every executor groups alike."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The off-policy evaluator: settings are tried on the known policies, and the best judges the candidates."""
+
+    grid: str = "default"
+    """Settings to try: default (18), paper (48), paper-choice (1), small."""
+    evaluation_seeds: int = 3
+    evaluation_updates: int = 100_000
+    """Of each evaluation in tuning; candidates get as many as the known policies needed to converge."""
+    evaluator: dict[str, str] = field(default_factory=dict)
+    """Changes to every setting of the grid: `hidden` → `[64, 64]`, `dtype` → `bfloat16`."""
+    disagreement_penalty: float = 0.0
+    """Standard deviations over evaluation seeds by which selection lowers a policy's value; the paper's is 0."""
+
+
+@dataclass(frozen=True)
+class Final:
+    """The one evaluation in the environment, after selection."""
+
+    episodes: int = 30
+    """Per selected policy, spread evenly over the environment seeds."""
+    environment_seeds: int = 10
+
+
+@dataclass(frozen=True)
+class Study:
+    """One run of Algorithm 2."""
+
+    name: str = "study"
+    task: str | None = None
+    """Where the selected policies are played at the end: a built-in task or a Gymnasium id. None: nowhere."""
+    seed: int = 0
+    """Of the splits, the draws of hyper-parameters, and all training and evaluation."""
+    data: Data = field(default_factory=Data)
+    known: dict[str, str] = field(default_factory=dict)
+    """Known policies to tune the evaluator on: NAME.policy (a file or built-in name), NAME.logs (expert or exploratory:
+    whose episodes are its own), NAME.variant (sampled or mean). Empty: the policies that come with the logs."""
+    search: Search = field(default_factory=Search)
+    training: Training = field(default_factory=Training)
+    evaluation: Evaluation = field(default_factory=Evaluation)
+    final: Final = field(default_factory=Final)
+
+    @staticmethod
+    def load(path: str | Path) -> Study:
+        """A TOML file, or a preset by its name; what it does not name keeps its default."""
+        preset = PRESETS / f"{path}.toml"
+        if not Path(path).is_file() and preset.is_file():
+            return toml.read(Study, preset)
+        if not Path(path).exists():
+            raise IlbrlError(f"{path}: cannot be read (no such file), nor is it a preset: {', '.join(preset_names())}")
+        return toml.read(Study, Path(path))
+
+    def save(self, path: str | Path) -> None:
+        """Write every field, defaults included."""
+        toml.write(self, Path(path))
+
+    def run(self, out: str | Path, **options: Any) -> StudyResult:
+        """All phases, continuing in the folder `out` where an earlier run stopped; see `protocol.run.run`."""
+        from ilbrl.study.run import run
+
+        return run(self, Path(out), **options)
+
+    def __post_init__(self) -> None:
+        for where, smallest in {
+            "data.expert_episodes": 1, "data.training_transitions": 1, "data.evaluation_transitions": 1,
+            "data.validation_transitions": 1, "search.configurations": 1, "training.seeds": 1, "training.updates": 1,
+            "training.members_per_job": 1, "evaluation.evaluation_seeds": 1, "evaluation.evaluation_updates": 1,
+            "evaluation.disagreement_penalty": 0, "final.episodes": 1, "final.environment_seeds": 1, "seed": 0,
+        }.items():  # fmt: skip
+            value: Any = self
+            for part in where.split("."):
+                value = getattr(value, part)
+            if not smallest <= value < math.inf:
+                raise IlbrlError(f"{where}: must be at least {smallest}, got {value}")
+        if self.evaluation.disagreement_penalty and self.evaluation.evaluation_seeds < 2:
+            raise IlbrlError(
+                "evaluation.disagreement_penalty: one evaluation seed has nobody to disagree with;"
+                " set evaluation.evaluation_seeds to 2 or more"
+            )
+        if not 0 < self.training.divergence_factor < math.inf:
+            raise IlbrlError(
+                f"training.divergence_factor: must be a finite number above 0, got {self.training.divergence_factor};"
+                " a very large one marks next to nothing"
+            )
+        if self.final.episodes % self.final.environment_seeds:
+            raise IlbrlError(
+                f"final.episodes: {self.final.episodes} episodes cannot be spread evenly over"
+                f" final.environment_seeds = {self.final.environment_seeds}"
+            )
+        if not self.search.algorithms or len(set(self.search.algorithms)) < len(self.search.algorithms):
+            raise IlbrlError("search.algorithms: name each algorithm once, and at least one")
+
+    @property
+    def policy_seeds(self) -> list[int]:
+        """0, 1, … for study seed 0; 1000, 1001, … for 1: no training repeats in another study's."""
+        return [1000 * self.seed + i for i in range(self.training.seeds)]
+
+    @property
+    def evaluation_seeds(self) -> list[int]:
+        return [1000 * self.seed + i for i in range(self.evaluation.evaluation_seeds)]
+
+    @property
+    def label(self) -> str:
+        """What tables call the task: its name, or the study's where there is no environment."""
+        return self.task or self.name
+
+    def named(self, text: str, field: str) -> str:
+        """A name of the study with `{task}` filled in."""
+        if "{task}" in text and self.task is None:
+            raise IlbrlError(f"{field}: {text!r} needs a task; set `task`, or name your own file here")
+        return text.replace("{task}", self.task or "")

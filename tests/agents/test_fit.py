@@ -1,0 +1,113 @@
+"""From logs to policies: what goes in, what comes out, and what must not matter."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ilbrl
+from ilbrl.agents import AGENTS
+from ilbrl.agents.fit import fit
+from ilbrl.base.errors import IlbrlError
+from ilbrl.data import Dataset, save
+from ilbrl.learning import nets
+from ilbrl.learning.batches import Spec
+
+SMALL = replace(AGENTS["ilbrl"].PRESETS["default"], hidden=(16, 16), batch_size=32)
+
+
+def logs(rows, seed, rewards=None) -> Dataset:
+    rng = np.random.default_rng(seed)
+    ends = np.arange(1, rows + 1) % 50 == 0
+    return Dataset(
+        rng.standard_normal((rows, 3)), rng.uniform(-2, 2, (rows, 2)), rng.standard_normal((rows, 3)),
+        np.zeros(rows, bool), ends, rewards, action_low=[-2.0, -2.0], action_high=[2.0, 2.0], source=f"logs-{seed}",
+    )  # fmt: skip
+
+
+def test_no_true_reward_leaks_in():
+    """With the training rewards set to NaN, or absent, every weight is bit-identical."""
+    learned = [
+        fit("ilbrl", logs(100, 0, rewards(100)), logs(300, 1, rewards(300)), config=SMALL, updates=40, quiet=True)
+        for rewards in (lambda n: np.arange(n), lambda n: np.full(n, np.nan), lambda n: None)
+    ]
+    for other in learned[1:]:
+        for (w, b), (v, c) in zip(learned[0].policies[0].layers, other.policies[0].layers):
+            np.testing.assert_array_equal(w, v)
+            np.testing.assert_array_equal(b, c)
+
+
+def test_the_policy_is_the_trained_actor_and_knows_its_origin(tmp_path):
+    expert, data = logs(100, 0), logs(300, 1)
+    learned = fit("ilbrl", expert, data, config=SMALL, seeds=2, updates=40, out=tmp_path, quiet=True)
+    policies = ["policy-config0-seed0.safetensors", "policy-config0-seed1.safetensors"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint.safetensors", "metrics.jsonl", *policies]
+    policy = ilbrl.Policy.load(tmp_path / "policy-config0-seed1.safetensors")
+    spec = Spec.of(ilbrl.concatenate([expert, data]))
+    layers = AGENTS["ilbrl"].actor_layers(learned.fitted.member(1))
+    trained = 2 * nets.actor(layers, jnp.asarray(spec.standardise(data.observations)))
+    np.testing.assert_allclose(policy.act(data.observations), trained, atol=1e-6)
+    assert policy.metadata["seed"] == 1
+    assert policy.metadata["data"]["content_hash"] == data.content_hash
+    assert policy.metadata["config"]["lam"] == SMALL.lam
+
+
+def test_other_data_is_not_continued(tmp_path):
+    fit("ilbrl", logs(100, 0), logs(300, 1), config=SMALL, updates=20, out=tmp_path, quiet=True)
+    with pytest.raises(IlbrlError, match="other settings or data"):
+        fit("ilbrl", logs(100, 0), logs(300, 2), config=SMALL, updates=20, out=tmp_path, quiet=True)
+
+
+def test_sick_data_stops_before_training():
+    data = logs(300, 1)
+    observations = data.observations.copy()
+    observations[7, 2] = np.nan
+    with pytest.raises(IlbrlError, match=r"logs-1: .*observations.*row 7"):
+        fit("ilbrl", logs(100, 0), replace(data, observations=observations), config=SMALL, updates=20, quiet=True)
+
+
+def test_unknown_names_list_what_there_is():
+    with pytest.raises(IlbrlError, match="no agent 'gail': there are ilbrl"):
+        fit("gail", logs(100, 0), logs(100, 1))
+    with pytest.raises(IlbrlError, match="no preset 'best': there are default, paper"):
+        fit("ilbrl", logs(100, 0), logs(100, 1), preset="best")
+
+
+@pytest.mark.slow
+def test_kill_9_and_the_same_command_ends_in_the_same_bits(tmp_path):
+    save(logs(200, 0), tmp_path / "expert.npz")
+    save(logs(2000, 1), tmp_path / "data.npz")
+
+    def command(out):
+        return [
+            sys.executable, "-c", "from ilbrl.cli import main; import ilbrl.learning.population as t; "
+            "t.default_chunk = lambda: 100; "
+            "import ilbrl.learning.checkpoint as c; c.time.monotonic = iter(range(10**9)).__next__; "
+            "raise SystemExit(main())",
+            "train", "ilbrl", "--expert", f"{tmp_path}/expert.npz", "--data", f"{tmp_path}/data.npz", "--out", str(out),
+            "--steps", "6000", "--hidden", "32", "32", "--batch-size", "64", "--seeds", "2", "--quiet",
+        ]  # fmt: skip
+
+    subprocess.run(command(tmp_path / "whole"), check=True, capture_output=True)
+    killed, rng = 0, np.random.default_rng(0)
+    for _ in range(8):
+        process = subprocess.Popen(command(tmp_path / "cut"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 8 + 4 * rng.random()
+        while time.monotonic() < deadline and process.poll() is None:
+            time.sleep(0.05)
+        if process.poll() is not None:
+            break
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        killed += 1
+    assert killed > 0
+    subprocess.run(command(tmp_path / "cut"), check=True, capture_output=True)
+    for name in ("policy-config0-seed0.safetensors", "policy-config0-seed1.safetensors"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "cut" / name).read_bytes()
+    assert not list((tmp_path / "cut").glob(".*partial*")) or killed

@@ -1,0 +1,79 @@
+import jax
+import numpy as np
+import pytest
+
+from ilbrl.base.errors import IlbrlError
+from ilbrl.data import Dataset
+from ilbrl.learning import batches as feeding
+from ilbrl.learning.batches import Feed, Spec
+
+N = 40
+
+
+def columns():
+    rows = np.arange(N, dtype=np.float32)
+    return {
+        "observations": np.stack([rows, -rows], 1),
+        "actions": rows[:, None] / 100,
+        "next_observations": np.stack([rows + 1, -rows - 1], 1),
+        "continues": (rows % 2).astype(np.float32),
+    }
+
+
+def one_batch(feed: Feed, member: int = 0, members: int = 3, batch_size: int = 256):
+    layout, packed = feeding.pack(feed)
+    place = jax.tree.map(lambda x: x[member], feeding.places(feed, members))
+    drawn = feeding.draw(jax.random.key(member), batch_size, packed, place, feed.expert_rows)
+    return feeding.gather(layout, packed, place, drawn, feed.expert_rows)
+
+
+def test_a_batch_keeps_its_rows_together():
+    batch = one_batch(Feed(columns()))
+    rows = np.asarray(batch.observations[:, 0]).astype(int)
+    assert set(rows) == set(range(N))  # 256 draws of 40 rows: each comes up
+    np.testing.assert_array_equal(batch.observations[:, 1], -rows)
+    np.testing.assert_allclose(batch.actions[:, 0], rows / 100, rtol=1e-6)
+    np.testing.assert_array_equal(batch.next_observations[:, 0], rows + 1)
+    np.testing.assert_array_equal(batch.continues, rows % 2)
+    assert batch.rewards is None
+
+
+def test_own_columns_follow_the_member():
+    own = {"rewards": np.stack([np.arange(N) + 1000.0 * g for g in range(2)])}
+    feed = Feed(columns(), own=own, own_of=[1, 0, 1])
+    for member, group in ((0, 1), (1, 0), (2, 1)):
+        batch = one_batch(feed, member)
+        np.testing.assert_array_equal(batch.rewards, batch.observations[:, 0] + 1000 * group)
+
+
+def test_subsets_are_all_a_member_draws_from():
+    feed = Feed(columns(), subsets=[np.arange(5), np.array([7, 9, 30])], subset_of=[0, 1, 1])
+    assert set(np.asarray(one_batch(feed, 0).observations[:, 0])) == set(range(5))
+    assert set(np.asarray(one_batch(feed, 2).observations[:, 0])) == {7, 9, 30}
+
+
+def test_expert_draw_and_initial_observations():
+    feed = Feed(columns(), expert_rows=4, initial_observations=np.array([[5.0, 6.0], [7.0, 8.0]], np.float32))
+    batch = one_batch(feed)
+    assert set(np.asarray(batch.expert.observations[:, 0])) == set(range(4))
+    assert {tuple(row) for row in np.asarray(batch.initial_observations)} == {(5.0, 6.0), (7.0, 8.0)}
+
+
+def test_bad_feeds_are_refused():
+    with pytest.raises(IlbrlError, match="same number of rows"):
+        Feed({**columns(), "rewards": np.zeros(3)})
+    with pytest.raises(IlbrlError, match=r"no such columns.*colour"):
+        Feed({**columns(), "colour": np.zeros(N)})
+
+
+def test_discrete_actions_are_refused():
+    data = Dataset(np.zeros((3, 1)), np.array([0, 1, 0]), np.zeros((3, 1)), np.zeros(3, bool), np.zeros(3, bool))
+    with pytest.raises(IlbrlError, match="discrete"):
+        Spec.of(data)
+
+
+def test_time_outs_continue_and_terminals_do_not():
+    data = Dataset(
+        np.zeros((2, 1)), np.zeros((2, 1)), np.zeros((2, 1)), np.array([True, False]), np.array([False, True])
+    )
+    np.testing.assert_array_equal(feeding.transitions(data, Spec.of(data))["continues"], [0.0, 1.0])

@@ -1,0 +1,29 @@
+from dataclasses import replace
+
+import jax
+import numpy as np
+import pytest
+
+from ilbrl.agents.td3bc import Config
+from ilbrl.base.errors import IlbrlError
+from ilbrl.learning.config import check, stack
+
+
+def test_floats_are_traced_and_the_rest_is_static():
+    traced = jax.tree.leaves(Config())
+    assert len(traced) == 7
+    assert all(isinstance(leaf, float) for leaf in traced)
+    together = stack([Config(), replace(Config(), lam=1.0)])
+    np.testing.assert_allclose(together.lam, [2.5, 1.0])
+    assert together.hidden == (256, 256)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("actor_lr", -1.0), ("critic_lr", np.nan), ("gamma", 1.0), ("tau", 1.5), ("policy_noise", -0.1), ("batch_size", 0),
+     ("hidden", (8, 0))],
+)  # fmt: skip
+def test_values_that_nobody_means_are_refused_by_name(name, value):
+    check([Config()])
+    with pytest.raises(IlbrlError, match=f"^{name} = .*: must be"):
+        check([Config(), replace(Config(), **{name: value})])

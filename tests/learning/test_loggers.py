@@ -1,0 +1,103 @@
+"""Loggers: one record in, and the same numbers found again by the dashboards' own readers."""
+
+import errno
+import json
+
+import numpy as np
+import pytest
+
+from ilbrl.base.errors import IlbrlError
+from ilbrl.learning.loggers import DASHBOARDS, json_lines, together
+
+RECORDS = [
+    {"update": n, "updates_per_second": 10.0, "diverged": np.array([False, True]), "loss": np.array([1.0 / n, 2.0 / n])}
+    for n in (1, 2)
+]
+MEMBERS = ["configuration0-seed0", "configuration0-seed1"]
+
+
+def test_together_tells_all():
+    first, second = [], []
+    log = together(first.append, second.append)
+    log(RECORDS[0])
+    assert first == second == [RECORDS[0]]
+
+
+def test_json_lines_replace_what_a_continued_run_repeats(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    for record in RECORDS:
+        json_lines(path)(record)
+    json_lines(path)(RECORDS[1])
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [line["update"] for line in lines] == [1, 2]
+    assert lines[1]["loss"] == [0.5, 1.0]
+
+
+def test_json_lines_survive_a_disk_that_is_full_when_they_are_continued(tmp_path, monkeypatch):
+    path = tmp_path / "metrics.jsonl"
+    for record in RECORDS:
+        json_lines(path)(record)
+
+    def half_written(self, text):
+        with self.open("w") as file:
+            file.write(text[:10])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(type(path), "write_text", half_written)
+    with pytest.raises(IlbrlError, match=r"metrics\.jsonl: cannot be written"):
+        json_lines(path)(RECORDS[1])
+    assert [json.loads(line)["update"] for line in path.read_text().splitlines()] == [1, 2]
+
+
+@pytest.mark.filterwarnings("ignore")  # the library's own
+def test_tensorboard(tmp_path):
+    pytest.importorskip("tensorboardX")
+    from tensorboardX.proto.event_pb2 import Event  # pyright: ignore[reportAttributeAccessIssue]
+
+    with DASHBOARDS["tensorboard"](tmp_path, "bc", MEMBERS) as log:
+        for record in RECORDS:
+            log(record)
+    (file,) = (tmp_path / "bc" / MEMBERS[1]).iterdir()
+    found, data = {}, file.read_bytes()
+    while data:  # a record: length (8 bytes), its checksum (4), the event, its checksum (4)
+        length = int.from_bytes(data[:8], "little")
+        event = Event.FromString(data[12 : 12 + length])
+        found |= {(value.tag, event.step): value.simple_value for value in event.summary.value}
+        data = data[16 + length :]
+    assert found[("loss", 2)] == 1.0
+    assert found[("diverged", 1)] == 1.0
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_mlflow(tmp_path, monkeypatch):
+    pytest.importorskip("mlflow")
+    from mlflow import MlflowClient  # pyright: ignore[reportMissingImports]
+
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", tmp_path.as_uri())  # files need no database library
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    with DASHBOARDS["mlflow"](tmp_path, "bc", MEMBERS) as log:
+        for record in RECORDS:
+            log(record)
+    reader = MlflowClient(tracking_uri=tmp_path.as_uri())
+    experiment = reader.get_experiment_by_name("ilbrl")
+    assert experiment is not None
+    (run,) = reader.search_runs([experiment.experiment_id])
+    assert run.data.metrics[f"{MEMBERS[0]}/loss"] == 0.5
+
+
+def test_wandb_offline(tmp_path, monkeypatch):
+    pytest.importorskip("wandb")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    with DASHBOARDS["wandb"](tmp_path, "bc", MEMBERS) as log:
+        for record in RECORDS:
+            log(record)
+    assert list(tmp_path.rglob("*.wandb"))
+
+
+def test_a_missing_library_is_named(monkeypatch, tmp_path):
+    import sys
+
+    for name, library in {"tensorboard": "tensorboardX", "wandb": "wandb", "mlflow": "mlflow"}.items():
+        monkeypatch.setitem(sys.modules, library, None)
+        with pytest.raises(IlbrlError, match=rf'pip install "ilbrl\[{name}\]"'):
+            DASHBOARDS[name](tmp_path, "bc", MEMBERS).__enter__()

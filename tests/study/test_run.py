@@ -1,0 +1,193 @@
+"""A whole study, small: what it leaves behind, what it does not do twice, and what it refuses."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from ilbrl import envs
+from ilbrl.agents import bc
+from ilbrl.base.errors import IlbrlError
+from ilbrl.cli import main
+from ilbrl.policy import Policy
+from ilbrl.study import folder
+from ilbrl.study.executors import local
+from ilbrl.study.folder import read_csv, read_json
+from ilbrl.study.run import reveal
+from ilbrl.study.study import Final
+
+
+def test_what_a_study_leaves_behind(finished, tiny):
+    names = {"study.toml", "audit.json", "log.txt", "data.json", "tuning.json", "results.csv", "curves.csv"}
+    names |= {"values.csv", "selection.json", "policies", "jobs"}
+    assert {path.name for path in finished.iterdir()} == names | {".lock"}
+    results = read_csv(finished / "results.csv")
+    assert len(results) == 2 * 2 * 2 * 2
+    assert {row["task"] for row in results} == {"tiny"}
+    assert all(float(row["distance"]) > 0 for row in results)
+    assert {row["true_return"] for row in results} == {""}
+    selection = read_json(finished / "selection.json")
+    for row in results:
+        chosen = selection["algorithms"][row["algorithm"]]["configuration"]
+        assert row["selected"] == str(int(int(row["configuration"]) == chosen))
+        assert set(json.loads(row["hyperparameters"])) >= {"hidden", "batch_size"}
+    for name in ("ilbrl", "bc"):
+        exported = sorted(path.name for path in (finished / "policies" / name).iterdir())
+        assert exported == ["best.safetensors", "seed0.safetensors", "seed1.safetensors"]
+    best = Policy.load(finished / selection["overall"]["policy"])
+    assert best.metadata["study"] == "tiny"
+    assert best.metadata["offline_value"] == selection["overall"]["value"]
+    stages = {row["stage"] for row in read_csv(finished / "values.csv")}
+    assert stages == {"tuning", "candidates"}
+    assert {row["metric"] for row in read_csv(finished / "curves.csv") if row["algorithm"] == "bc"} == {"cloning_loss"}
+    assert len((finished / "log.txt").read_text().splitlines()) == 7
+    audit = read_json(finished / "audit.json")
+    assert audit["environment_calls"] == dict.fromkeys(audit["environment_calls"], 0)
+    assert [event["what"] for event in audit["events"]] == ["started", "selected"]
+    assert audit["ranges"]["ilbrl"]["lam"] == {"kind": "loguniform", "values": [0.1, 4.0]}
+    assert audit["splits"]["training_expert"]["episodes"] == tiny.data.expert_episodes
+    labels = read_json(finished / "data.json")["labels"]
+    assert sum(labels["expert"]) == 2 * 20
+    assert sum(labels["exploratory"]) == audit["splits"]["training_exploratory"]["transitions"]
+
+
+def test_offline_values_are_those_of_the_evaluations(finished):
+    """The value of the selected configuration is the mean of its converged rows of results.csv."""
+    for name, entry in read_json(finished / "selection.json")["algorithms"].items():
+        rows = [r for r in read_csv(finished / "results.csv") if r["algorithm"] == name and r["selected"] == "1"]
+        values = [float(row["offline_value"]) for row in rows if row["verdict"] == "converged"]
+        assert entry["value"] == pytest.approx(sum(values) / len(values))
+
+
+def test_nothing_is_computed_twice(run, tiny, done):
+    before = read_json(run / "selection.json")
+    result = tiny.run(run, quiet=True)
+    assert done == []
+    assert result.selection == before
+    assert [event["what"] for event in read_json(run / "audit.json")["events"]] == ["started", "selected", "continued"]
+
+
+def test_the_same_study_elsewhere_is_the_same_to_the_bit(finished, tiny, tmp_path, weights):
+    tiny.run(tmp_path / "again", quiet=True)
+    assert weights(tmp_path / "again") == weights(finished)
+    audits = [read_json(path / "audit.json") for path in (finished, tmp_path / "again")]
+    for name in ("study_hash", "data", "splits", "ranges", "seeds"):
+        assert audits[0][name] == audits[1][name]
+    assert read_json(tmp_path / "again" / "selection.json") == read_json(finished / "selection.json")
+
+
+def test_another_study_in_the_folder_is_refused_with_the_difference(run, tiny):
+    changed = replace(tiny, search=replace(tiny.search, ranges={**tiny.search.ranges, "bc.lr": "0.002"}))
+    with pytest.raises(IlbrlError, match=r"another study \(search\.ranges\.bc\.lr: not set → 0\.002\).*--change"):
+        changed.run(run, quiet=True)
+
+
+def test_changing_one_range_computes_only_what_depends_on_it(run, tiny, done, weights):
+    untouched = weights(run / "policies" / "ilbrl")
+    changed = replace(tiny, search=replace(tiny.search, ranges={**tiny.search.ranges, "bc.lr": "0.002"}))
+    changed.run(run, change=True, quiet=True)
+    assert done == [("train", "bc"), ("evaluate", None)]
+    assert weights(run / "policies" / "ilbrl") == untouched
+    events = [event["what"] for event in read_json(run / "audit.json")["events"]]
+    assert "study changed: search.ranges.bc.lr: not set → 0.002" in events
+
+
+def test_an_environment_may_come_later_and_final_happens_once(run, tiny, done):
+    playing = replace(tiny, task="Pendulum-v1", final=Final(episodes=2, environment_seeds=2))
+    first = playing.run(run, change=True, quiet=True).final
+    assert done == [("final", None)]
+    assert len(first["scores"]) == 4
+    assert all((run / "jobs" / score["job"]).is_dir() for score in first["scores"])
+    assert set(first["references"]) == {"expert", "exploratory"}
+    calls = read_json(run / "audit.json")["environment_calls"]
+    assert calls["candidates_before_selection"] == 0
+    assert calls["final"] == (4 + 2) * 2 * 200  # Pendulum's episodes last 200 steps
+    played = {r["algorithm"] for r in read_csv(run / "results.csv") if r["true_return"]}
+    assert played == {"ilbrl", "bc"}
+
+    assert playing.run(run, quiet=True).final == first  # shown, not played
+    assert done == [("final", None)]
+    with pytest.raises(IlbrlError, match="no longer blind"):
+        replace(playing, seed=1).run(run, change=True, quiet=True)
+
+    assert playing.run(run, again=True, quiet=True).final == first  # the same seeds, so the same scores
+    assert done == [("final", None)] * 2
+    assert any("overwritten by name" in event["what"] for event in read_json(run / "audit.json")["events"])
+
+    others = reveal(run, quiet=True)
+    assert len(others["scores"]) == 4
+    assert all(row["true_return"] for row in read_csv(run / "results.csv"))
+    assert read_json(run / "audit.json")["environment_calls"]["reveal"] == 4 * 2 * 200
+    assert read_json(run / "audit.json")["events"][-1]["what"].startswith("revealed: 4")
+
+
+def test_the_second_of_two_runs_at_once_stops(run, tiny):
+    with folder.alone(run), pytest.raises(IlbrlError, match="another run is at work here \\(process"):
+        tiny.run(run, quiet=True)
+
+
+def test_a_candidate_cannot_touch_an_environment(tiny, tmp_path, monkeypatch):
+    def cheat(*args, **options):
+        envs.rollout(lambda observations: observations[:, :1], "Pendulum-v1", 1, quiet=True)
+
+    monkeypatch.setattr(bc, "prepare", cheat)
+    with pytest.raises(IlbrlError, match="environments are closed during a train job"):
+        replace(tiny, search=replace(tiny.search, algorithms=("bc",))).run(tmp_path / "run", quiet=True)
+
+
+def test_all_diverged_is_bad_news(run, tiny, capsys):
+    hopeless = {**tiny.search.ranges, "bc.lr": "1e30"}
+    diverging = replace(tiny, search=replace(tiny.search, algorithms=("bc",), ranges=hopeless))
+    diverging.save(run / "diverging.toml")
+    assert main(["tune", f"{run}/diverging.toml", "--out", str(run), "--change", "--quiet"]) == 1
+    assert "Nothing was selected" in capsys.readouterr().out
+    assert {row["diverged"] for row in read_csv(run / "results.csv")} == {"1"}
+    assert read_json(run / "selection.json")["overall"] is None
+    assert not (run / "policies").exists()
+
+
+def test_ctrl_c_says_how_to_continue(run, tiny, capsys, monkeypatch):
+    shutil.rmtree(next((run / "jobs").glob("evaluate-*")))
+    tiny.save(run / "mine.toml")
+    words = ["tune", f"{run}/mine.toml", "--out", str(run)]
+
+    def interrupt(*args):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(local, "work", interrupt)
+        assert main(words) == 130
+    assert f"the same command continues from here: ilbrl tune {run}/mine.toml" in capsys.readouterr().err
+    assert main([*words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["selection"] == read_json(run / "selection.json")
+
+
+def test_options_change_the_study(run, tiny, capsys):
+    tiny.save(run / "mine.toml")
+    words = ["tune", f"{run}/mine.toml", "--out", str(run), "--seeds", "3", "--ranges", "bc.lr", "uniform(1, 2)"]
+    assert main(words) == 2
+    said = capsys.readouterr().err
+    assert "training.seeds: 2 → 3" in said
+    assert "search.ranges.bc.lr: not set → uniform(1, 2)" in said
+    assert "all.hidden" not in said  # pairs are added to the file's
+
+
+def test_lines_per_phase_without_a_terminal(run, tiny, capsys):
+    tiny.save(run / "mine.toml")
+    assert main(["tune", f"{run}/mine.toml", "--out", str(run)]) == 0
+    said, told = capsys.readouterr().err.splitlines(), (run / "log.txt").read_text()
+    assert [line[:3] for line in said[:6]] == [f"{n}/7" for n in range(1, 7)]
+    assert all(line in told for line in said)
+
+
+def test_no_rewards_no_known_policies(tiny, files, tmp_path):
+    from ilbrl.data import load, save
+
+    save(replace(load(files / "medium.npz"), rewards=None), tmp_path / "bare.npz")
+    with pytest.raises(IlbrlError, match=r"bare\.npz.*reward"):
+        replace(tiny, data=replace(tiny.data, exploratory=f"{tmp_path}/bare.npz")).run(tmp_path / "a", quiet=True)
+    with pytest.raises(IlbrlError, match=r"name policy files under \[known\.NAME\]"):
+        replace(tiny, known={}).run(tmp_path / "b", quiet=True)
+    with pytest.raises(IlbrlError, match=r"known\.expert\.polici: write known\.NAME\.policy"):
+        replace(tiny, known={"expert.polici": "x"}).run(tmp_path / "c", quiet=True)

@@ -1,0 +1,96 @@
+"""Random search: the paper's ranges to the digit, and draws that depend on nothing they should not."""
+
+import pytest
+
+from ilbrl.base.errors import IlbrlError
+from ilbrl.study.search import draw, grouped, ranges_of
+from ilbrl.study.study import Search
+
+
+def settings(search, algorithm, seed=0):
+    return [c.hyperparameters for c in draw(search, algorithm, seed)]
+
+
+def test_the_papers_ranges():
+    paper = Search(preset="paper")
+    rate, weight = ("uniform", (1e-5, 1e-4)), ("uniform", (1.0, 4.0))
+    assert ranges_of(paper, "ilbrl") == {"lam": weight, "actor_lr": rate, "critic_lr": rate}
+    assert ranges_of(paper, "ilbrl-unweighted") == ranges_of(paper, "ilbrl")
+    assert ranges_of(paper, "bc") == {"lr": ("loguniform", (3e-4, 3e-2))}
+    discriminator = {"reward_scale": ("uniform", (0.05, 3.0)), "discriminator_lr": ("uniform", (1e-4, 1e-3))}
+    for name in ("smodice", "oril"):
+        assert ranges_of(paper, name) == {**discriminator, "actor_lr": rate}
+    assert draw(paper, "ilbrl", 0)[0].config.reward_bounds is None
+    assert draw(paper, "oril", 0)[0].config.critic_lr == 3e-4
+
+
+def test_where_our_ranges_differ():
+    ours = Search()
+    assert ranges_of(ours, "smodice")["reward_scale"] == ("loguniform", (0.05, 3.0))
+    assert ranges_of(ours, "oril").keys() - {"discriminator_lr"} == ranges_of(ours, "ilbrl").keys()
+    assert draw(ours, "oril", 0)[0].config.layer_norm == draw(ours, "ilbrl", 0)[0].config.layer_norm
+    assert ranges_of(ours, "ilbrl")["lam"] == ("loguniform", (0.1, 4.0))
+    assert ranges_of(ours, "bc")["lr"] == ("loguniform", (3e-5, 3e-3))
+    assert draw(ours, "ilbrl", 0)[0].config.reward_bounds == (0.0, 1.0)
+
+
+def test_draws_lie_in_their_ranges_and_differ():
+    drawn = settings(Search(configurations=50), "ilbrl")
+    assert all(0.1 <= d["lam"] <= 4 and 1e-5 <= d["actor_lr"] <= 1e-4 for d in drawn)
+    assert len({d["lam"] for d in drawn}) == 50
+    assert sum(d["lam"] < 0.6325 for d in drawn) in range(15, 36)  # half of a log-uniform lies below √(0.1 · 4)
+    assert all(d["actor_lr"] != d["critic_lr"] for d in drawn)
+
+
+def test_draws_depend_on_seed_name_and_number_alone():
+    few, many = Search(configurations=3), Search(("smodice", "bc", "ilbrl"), configurations=5)
+    assert settings(few, "ilbrl") == settings(many, "ilbrl")[:3]
+    assert settings(few, "ilbrl") != settings(few, "ilbrl", seed=1)
+    assert settings(few, "ilbrl") == settings(few, "ilbrl-unweighted")
+    other = Search(configurations=3, ranges={"ilbrl.lam": "uniform(1, 2)"})
+    for before, after in zip(settings(few, "ilbrl"), settings(other, "ilbrl")):
+        assert before["actor_lr"] == after["actor_lr"]
+        assert before["lam"] != after["lam"]
+
+
+def test_draws_are_these_for_ever():
+    """Digits written down once: a library that changes them would silently change every study."""
+    first = settings(Search(configurations=1), "ilbrl")[0]
+    assert first == {
+        "lam": pytest.approx(DRAWN["lam"], rel=1e-12),
+        "actor_lr": pytest.approx(DRAWN["actor_lr"], rel=1e-12),
+        "critic_lr": pytest.approx(DRAWN["critic_lr"], rel=1e-12),
+    }
+
+
+DRAWN = {"lam": 2.0340151372592064, "actor_lr": 1.0999887804027005e-05, "critic_lr": 4.6722794614976124e-05}
+
+
+def test_all_sets_what_exists_and_an_algorithms_own_wins():
+    search = Search(ranges={"all.hidden": "[8]", "all.lam": "0.5", "ilbrl.lam": "0.7"})
+    assert draw(search, "bc", 0)[0].config.hidden == (8,)
+    assert draw(search, "ilbrl-unweighted", 0)[0].config.lam == 0.5
+    assert draw(search, "ilbrl", 0)[0].config.lam == 0.7
+
+
+def test_groups_share_a_program_and_keep_the_limit():
+    search = Search(configurations=8, ranges={"smodice.divergence": "choice(kl, chi2)"})
+    drawn = draw(search, "smodice", 0)
+    groups = grouped(drawn, members_per_configuration=3, limit=7)
+    assert sorted(c.number for group in groups for c in group) == list(range(8))
+    assert all(len({c.config.divergence for c in group}) == 1 and len(group) <= 2 for group in groups)
+    assert len(grouped(drawn, members_per_configuration=100, limit=7)) == 8
+
+
+@pytest.mark.parametrize(
+    ("search", "said"),
+    [
+        (Search(("gail",)), "no algorithm 'gail'"),
+        (Search(ranges={"ilbrl.lamda": "1"}), "search.ranges.ilbrl.lamda"),
+        (Search(ranges={"gail.lr": "1"}), "no algorithm 'gail'"),
+        (Search(ranges={"all.lamda": "1"}), "search.ranges.all.lamda"),
+    ],
+)
+def test_refusals(search, said):
+    with pytest.raises(IlbrlError, match=said):
+        draw(search, search.algorithms[0], 0)

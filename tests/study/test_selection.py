@@ -1,0 +1,124 @@
+"""Selection against tables worked out by hand."""
+
+from pathlib import Path
+
+import pytest
+
+from ilbrl.study.selection import has_converged, judge, select, values_of, winner
+from ilbrl.study.tables import Candidate
+
+C, M, D = "converged", "moving", "diverged"
+
+
+def candidate(configuration, seed, estimates, diverged=False, algorithm="ilbrl"):
+    """estimates: (value, verdict) per evaluation seed."""
+    shown = tuple(
+        {"evaluation_seed": i, "value": None if verdict == D else value, "verdict": verdict, "decided_at": 1}
+        for i, (value, verdict) in enumerate(estimates)
+    )
+    return Candidate(
+        algorithm, configuration, seed, {"lam": configuration}, diverged, shown, Path("p"), 10, 0.1, "cpu", {}
+    )
+
+
+@pytest.mark.parametrize(
+    ("estimates", "diverged", "converged"),
+    [
+        ([(1, C), (2, C), (3, C)], False, True),
+        ([(1, C), (2, M)], False, True),  # half is enough
+        ([(1, C), (2, M), (3, M)], False, False),
+        ([(1, C), (2, C), (9, D)], False, False),  # one diverged evaluation is one too many
+        ([(1, C), (2, C)], True, False),
+        ([], True, False),
+    ],
+)
+def test_when_a_policy_has_converged(estimates, diverged, converged):
+    assert has_converged(candidate(0, 0, estimates, diverged)) is converged
+
+
+def test_a_configuration_by_hand():
+    """Seeds 0 and 1 converged, 2 diverged in evaluation, 3 in training: half is enough; converged values count."""
+    seeds = [
+        candidate(4, 0, [(10, C), (20, C)]),
+        candidate(4, 1, [(30, C), (99, M)]),
+        candidate(4, 2, [(40, C), (0, D)]),
+        candidate(4, 3, [(1000, C), (1000, C)], diverged=True),
+    ]
+    judged = judge(seeds)
+    assert judged.converged_share == 0.5
+    assert judged.eligible
+    assert judged.value == (10 + 20 + 30 + 40) / 4
+    assert judged.best_seed == 1  # seed 2 is higher, but has not converged
+    means = [15, 30, 40]
+    spread = (sum((m - 85 / 3) ** 2 for m in means) / 2) ** 0.5
+    assert judged.value_std_error == pytest.approx(spread / 3**0.5)
+    assert values_of(seeds[3]) == []
+
+
+def test_the_highest_eligible_wins_and_ties_go_to_the_earlier_draw():
+    low = judge([candidate(0, 0, [(5, C)])])
+    high = judge([candidate(1, 0, [(7, C)])])
+    same = judge([candidate(2, 0, [(7, C)])])
+    unfit = judge([candidate(3, 0, [(99, C)], diverged=True), candidate(3, 1, [(99, M)])])
+    assert winner([low, same, high, unfit]) is high
+    assert winner([unfit]) is None
+
+
+def test_a_penalty_prefers_the_configuration_whose_evaluations_agree():
+    disputed, agreed = candidate(0, 0, [(2, C), (12, C)]), candidate(1, 0, [(5, C), (6, C)])
+    plain = judge([disputed])
+    assert plain.value == 7
+    assert judge([disputed], penalty=2.0).value == pytest.approx(7 - 2 * 50**0.5)
+    assert judge([agreed], penalty=2.0).value == pytest.approx(5.5 - 2 * 0.5**0.5)
+    assert select([disputed, agreed])["overall"]["configuration"] == 0
+    assert select([disputed, agreed], penalty=1.0)["overall"]["configuration"] == 1
+
+
+def test_select_within_and_between_algorithms():
+    selection = select(
+        [
+            candidate(0, 0, [(5, C)]),
+            candidate(1, 0, [(8, C)]),
+            candidate(0, 0, [(9, C)], algorithm="bc"),
+            candidate(1, 0, [(50, M)], algorithm="bc"),
+            candidate(0, 0, [(70, D)], algorithm="oril"),
+        ]
+    )
+    assert {name: entry["configuration"] for name, entry in selection["algorithms"].items()} == {
+        "ilbrl": 1,
+        "bc": 0,
+        "oril": None,
+    }
+    assert selection["algorithms"]["ilbrl"]["table"] == [
+        {"configuration": 0, "value": 5.0, "converged_share": 1.0, "eligible": True},
+        {"configuration": 1, "value": 8.0, "converged_share": 1.0, "eligible": True},
+    ]
+    assert selection["algorithms"]["bc"]["table"][1]["eligible"] is False
+    assert (selection["overall"]["algorithm"], selection["overall"]["value"]) == ("bc", 9.0)
+    assert selection["nothing"] is None
+
+
+def test_all_diverged_selects_nothing_and_says_so():
+    selection = select([candidate(0, 0, [], diverged=True), candidate(0, 1, [(3, D), (4, M)])])
+    assert selection["overall"] is None
+    assert "training diverged for 1 of 2 policies" in selection["nothing"]
+    assert "0 converged, 1 were still moving and 1 diverged" in selection["nothing"]
+
+
+def test_moving_estimates_count_only_where_an_algorithm_has_nothing_better():
+    selection = select(
+        [
+            candidate(0, 0, [(5, C)]),
+            candidate(0, 0, [(9, M), (7, M)], algorithm="bc"),
+            candidate(1, 0, [(6, M), (1, M)], algorithm="bc"),
+        ]
+    )
+    bc = selection["algorithms"]["bc"]
+    assert (bc["configuration"], bc["value"]) == (0, 8.0)
+    assert "still moving" in bc["reason"]
+    assert "moving" not in selection["algorithms"]["ilbrl"]["reason"]
+    assert selection["overall"]["algorithm"] == "ilbrl"  # 5 that converged goes before 8 that did not
+    assert selection["overall"]["reason"] == (
+        "the highest offline value (5) among the selected configurations of ilbrl (5);"
+        " bc (8) was still moving and comes after"
+    )
