@@ -72,7 +72,7 @@ def test_the_papers_composition() -> None:
     parts = compose(expert, exploratory, SIZES, rng=7)
     assert parts.notes == ()
     assert len(parts.training_expert) == 180
-    assert len(parts.training_exploratory) == 420
+    assert len(parts.training_logs) == 420
     assert len(parts.training) == 600
     assert parts.training.is_expert is not None
     assert parts.training.is_expert.sum() == 180
@@ -87,7 +87,7 @@ def test_the_papers_composition() -> None:
         assert np.array_equal(evaluation.is_expert, from_expert)  # pyright: ignore[reportArgumentType]
     groups = [
         parts.training_expert,
-        parts.training_exploratory,
+        parts.training_logs,
         parts.validation,
         parts.evaluation(0),
         parts.evaluation(1),

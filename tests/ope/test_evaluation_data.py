@@ -72,7 +72,7 @@ def test_holding_out_for_evaluation_alone(linear):
     expert, exploratory = linear.log(0.8, 0.1, 14), linear.log(0.1, 0.3, 28, seed=1)
     split = ope.held_out(expert, exploratory)
     assert split.validation.num_episodes == 4 + 8
-    parts = [split.validation, split.evaluation_expert, split.evaluation_exploratory]
+    parts = [split.validation, split.evaluation_expert, split.evaluation_logs]
     everything = np.sort(concatenate(parts).observations[:, 0])
     np.testing.assert_array_equal(everything, np.sort(concatenate([expert, exploratory]).observations[:, 0]))
     with pytest.raises(IlbrlError, match="1 complete episodes; evaluation needs at least two"):

@@ -49,7 +49,7 @@ def test_what_a_study_leaves_behind(finished, tiny):
     assert audit["splits"]["training_expert"]["episodes"] == tiny.data.expert_episodes
     labels = read_json(finished / "data.json")["labels"]
     assert sum(labels["expert"]) == 2 * 20
-    assert sum(labels["exploratory"]) == audit["splits"]["training_exploratory"]["transitions"]
+    assert sum(labels["exploratory"]) == audit["splits"]["training_logs"]["transitions"]
 
 
 def test_offline_values_are_those_of_the_evaluations(finished):

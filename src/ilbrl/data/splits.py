@@ -57,16 +57,16 @@ class Composition:
     """The parts of Algorithm 2; no episode stands in two of them."""
 
     training_expert: Dataset
-    training_exploratory: Dataset
+    training_logs: Dataset
     evaluation_expert: Dataset  # pools of one evaluation set each: `evaluation` mixes them
-    evaluation_exploratory: Dataset
+    evaluation_logs: Dataset
     validation: Dataset  # `is_expert` tells its halves apart
     notes: tuple[str, ...] = ()
 
     @property
     def training(self) -> Dataset:
         """The expert episodes, then the exploratory ones; `is_expert` tells them apart."""
-        return concatenate([self.training_expert, self.training_exploratory])
+        return concatenate([self.training_expert, self.training_logs])
 
     @property
     def initial_observations(self) -> np.ndarray:
@@ -80,7 +80,7 @@ class Composition:
         """
         if not 0 <= expert_fraction <= 1:
             raise IlbrlError(f"the expert fraction must lie between 0 and 1, got {expert_fraction}")
-        pools = [(self.evaluation_expert, expert_fraction), (self.evaluation_exploratory, 1 - expert_fraction)]
+        pools = [(self.evaluation_expert, expert_fraction), (self.evaluation_logs, 1 - expert_fraction)]
         size = min(len(pool) for pool, _ in pools)
         return concatenate([_first(pool, share * size) for pool, share in pools if share > 0])
 
@@ -123,9 +123,9 @@ def compose(
     training, validation, evaluation = split_episodes(exploratory, [int(filling), *parts], rng)
     return Composition(
         training_expert=demonstrations.as_expert(),
-        training_exploratory=_as_exploratory(training),
+        training_logs=_as_exploratory(training),
         evaluation_expert=_shuffled(evaluation_expert, rng).as_expert(),
-        evaluation_exploratory=_as_exploratory(_shuffled(evaluation, rng)),
+        evaluation_logs=_as_exploratory(_shuffled(evaluation, rng)),
         validation=concatenate([validation_expert.as_expert(), _as_exploratory(validation)]),
         notes=notes,
     )

@@ -59,7 +59,7 @@ class EvaluationData:
         fractions = sorted(set(fractions))
         counts = {fraction: _rows_of_each_pool(composition, fraction) for fraction in fractions}
         longest = np.max(list(counts.values()), axis=0)
-        pools = (composition.evaluation_expert, composition.evaluation_exploratory)
+        pools = (composition.evaluation_expert, composition.evaluation_logs)
         union = concatenate([pool.transitions(0, n) for pool, n in zip(pools, longest) if n])
         subsets: dict[float | None, np.ndarray] = {
             fraction: np.concatenate([np.arange(expert), longest[0] + np.arange(exploratory)])
@@ -116,9 +116,9 @@ def held_out(expert: Dataset, exploratory: Dataset, rng: np.random.Generator | i
     shuffled = [part.episodes(rng.permutation(part.num_episodes)) for part in (evaluation_expert, evaluation)]
     return Composition(
         training_expert=expert.as_expert(),
-        training_exploratory=exploratory,
+        training_logs=exploratory,
         evaluation_expert=shuffled[0].as_expert(),
-        evaluation_exploratory=shuffled[1],
+        evaluation_logs=shuffled[1],
         validation=concatenate([validation_expert.as_expert(), validation]),
     )
 

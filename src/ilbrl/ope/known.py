@@ -79,7 +79,7 @@ def known_of_composition(
     by_expert = validation.is_expert[validation.episode_starts]
     halves = {
         "expert": (expert, by_expert, composition.evaluation_expert.source),
-        "exploratory": (exploratory, ~by_expert, composition.evaluation_exploratory.source),
+        "exploratory": (exploratory, ~by_expert, composition.evaluation_logs.source),
     }
     return [
         Known(

@@ -11,7 +11,7 @@ from ilbrl.study.study import Evaluation
 from ilbrl.study.values import check
 
 EVALUATION_PARTS = (
-    "training_expert", "training_exploratory", "evaluation_expert", "evaluation_exploratory", "validation",
+    "training_expert", "training_logs", "evaluation_expert", "evaluation_logs", "validation",
 )  # fmt: skip
 """What an evaluation reads; of the training part only its normaliser."""
 

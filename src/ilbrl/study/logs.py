@@ -16,7 +16,7 @@ from ilbrl.data.splits import Composition, CompositionSizes, compose
 from ilbrl.policy import Policy
 from ilbrl.study.study import Study
 
-PARTS = ("training_expert", "training_exploratory", "evaluation_expert", "evaluation_exploratory", "validation")
+PARTS = ("training_expert", "training_logs", "evaluation_expert", "evaluation_logs", "validation")
 
 
 @dataclass(frozen=True, eq=False)

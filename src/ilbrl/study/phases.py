@@ -47,7 +47,7 @@ def prepare(s: Session) -> Parts:
     described = description.describe(s.study, logs, findings, parts, read_json(labels / "result.json"))
     write_json(s.folder / "data.json", described)
     split = parts.composition
-    evaluation, validation = len(split.evaluation_expert) + len(split.evaluation_exploratory), len(split.validation)
+    evaluation, validation = len(split.evaluation_expert) + len(split.evaluation_logs), len(split.validation)
     sizes = f"{len(split.training):,} transitions to train on, {evaluation:,} to evaluate with, {validation:,} held out"
     s.say("split", "; ".join([sizes, *split.notes]), started)
     return parts

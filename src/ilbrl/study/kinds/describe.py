@@ -18,14 +18,14 @@ BINS = np.linspace(0, 1, 41)
 
 
 def job(parts: Parts) -> Job:
-    return Job("describe", {"data": {name: parts.hashes[name] for name in ("training_expert", "training_exploratory")}})
+    return Job("describe", {"data": {name: parts.hashes[name] for name in ("training_expert", "training_logs")}})
 
 
 def work(inputs: Mapping[str, Any], parts: Parts, upstream: Sequence[Path], folder: Path, report: Report) -> None:
     del inputs, upstream, report
     split = parts.composition
     features = soft_support.standard_features(Spec.of(split.training))
-    labels = soft_support.label(split.training_expert, split.training_exploratory, features, quiet=True)
+    labels = soft_support.label(split.training_expert, split.training_logs, features, quiet=True)
     write_json(folder / "result.json", summary(labels))
 
 

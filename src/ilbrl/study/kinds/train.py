@@ -38,7 +38,7 @@ def job(study: Study, parts: Parts, group: Sequence[Configuration]) -> Job:
             "seeds": study.policy_seeds,
             "updates": study.training.updates,
             "divergence_factor": study.training.divergence_factor,
-            "data": {name: parts.hashes[name] for name in ("training_expert", "training_exploratory")},
+            "data": {name: parts.hashes[name] for name in ("training_expert", "training_logs")},
         },
         updates=members * study.training.updates,
         members=members,
@@ -49,7 +49,7 @@ def work(inputs: Mapping[str, Any], parts: Parts, upstream: Sequence[Path], fold
     del upstream
     algorithm, seeds = inputs["algorithm"], inputs["seeds"]
     configs = [_config(algorithm, c["config"]) for c in inputs["configurations"]]
-    expert, exploratory = parts.composition.training_expert, parts.composition.training_exploratory
+    expert, exploratory = parts.composition.training_expert, parts.composition.training_logs
     population = [(c, seed) for c in configs for seed in seeds]
     prepared = AGENTS[algorithm].prepare(expert, exploratory, *zip(*population), quiet=True)
     learned = fit(
