@@ -68,8 +68,8 @@ SIZES = CompositionSizes(training=600, expert_episodes=18, evaluation=500, valid
 
 
 def test_the_papers_composition() -> None:
-    expert, exploratory = logs([10] * 100), logs([5] * 260, first=1000)
-    parts = compose(expert, exploratory, SIZES, rng=7)
+    expert, rest = logs([10] * 100), logs([5] * 260, first=1000)
+    parts = compose(expert, rest, SIZES, rng=7)
     assert parts.notes == ()
     assert len(parts.training_expert) == 180
     assert len(parts.training_logs) == 420
@@ -94,7 +94,7 @@ def test_the_papers_composition() -> None:
     ]
     used = [number for group in groups for number in numbers(group)]
     assert len(used) == len(set(used))
-    again = compose(expert, exploratory, SIZES, rng=np.random.default_rng(7))
+    again = compose(expert, rest, SIZES, rng=np.random.default_rng(7))
     assert again.training.content_hash == parts.training.content_hash
     assert again.evaluation(0.5).content_hash == parts.evaluation(0.5).content_hash
 
@@ -105,25 +105,72 @@ def test_larger_fractions_contain_smaller_ones() -> None:
     assert {n for n in some if n < 1000} < {n for n in more if n < 1000}
 
 
-def test_small_files_shrink_every_part_alike() -> None:
+def test_a_log_too_small_for_stated_sizes_shrinks_its_own_parts_alone() -> None:
     parts = compose(logs([10] * 48), logs([5] * 260, first=1000), SIZES)  # 300 expert rows left where 600 are wanted
+    assert len(parts.training) == 600
     assert len(parts.training_expert) == 180
-    assert len(parts.training) == 300
-    assert len(parts.validation) == 100
-    assert len(parts.evaluation(1)) == 250
-    assert "every part shrank to 50.0%" in parts.notes[0]
+    assert len(parts.evaluation_expert) == 250
+    assert parts.validation.is_expert is not None
+    assert parts.validation.is_expert.sum() == 50
+    assert len(parts.evaluation(0)) == 500
+    assert "validation, evaluation shrank to 50.0%" in parts.notes[0]
 
 
 @pytest.mark.parametrize(
-    ("expert", "exploratory", "message"),
+    ("expert", "rest", "trained", "evaluated", "held_out"),
     [
-        (logs([10] * 19), logs([5] * 260), "19 complete episodes cannot give 18"),
-        (logs([10] * 100), logs([5] * 20), "leave no room for exploratory data"),
+        ([200] * 30, [200] * 200, (18, 120), (9, 60), (True, True)),  # a file of 40,000 rows
+        ([10] * 4, [5] * 260, (4, 156), (4, 78), (False, True)),
+        ([10] * 2, [50] * 3, (2, 3), (2, 3), (False, False)),
+        ([10], [50], (1, 1), (1, 1), (False, False)),
     ],
 )
-def test_files_too_small_for_any_composition(expert: Dataset, exploratory: Dataset, message: str) -> None:
+def test_without_stated_sizes_the_split_follows_the_data(
+    expert: list[int], rest: list[int], trained: tuple, evaluated: tuple, held_out: tuple
+) -> None:
+    parts = compose(logs(expert), logs(rest, first=1000))
+    assert (parts.training_expert.num_episodes, parts.training_logs.num_episodes) == trained
+    assert (parts.evaluation_expert.num_episodes, parts.evaluation_logs.num_episodes) == evaluated
+    assert (parts.expert_held_out, parts.logs_held_out) == held_out
+    assert len(parts.notes) == held_out.count(False)
+    assert all("evaluation reads rows that policies learn from" in note for note in parts.notes)
+    assert f"learn from {trained[0]} episode" in parts.described()
+    assert len(parts.evaluation()) == len(parts.evaluation_expert) + len(parts.evaluation_logs)
+    groups = [parts.training, parts.evaluation(), parts.validation]
+    used = [number for group in groups for number in numbers(group)]
+    for is_held_out, (first, stop) in zip(held_out, ((0, 1000), (1000, 2000))):
+        of_log = [number for number in used if first <= number < stop]
+        assert (len(of_log) == len(set(of_log))) == is_held_out
+
+
+def test_an_unfinished_episode_is_learnt_from_where_there_is_little_else() -> None:
+    parts = compose(logs([10, 10, 4], cut=True), logs([5] * 20, first=1000))
+    assert numbers(parts.training_expert) == [0, 1, 2]
+    assert sorted(numbers(parts.evaluation_expert)) == [0, 1, 2]
+
+
+def test_stated_expert_episodes_need_no_others_beside_them() -> None:
+    parts = compose(logs([10] * 19), logs([5] * 260, first=1000), SIZES)
+    assert parts.training_expert.num_episodes == 18
+    assert parts.evaluation_expert.num_episodes == 19
+    assert not parts.expert_held_out
+
+
+def test_a_fraction_that_one_pool_cannot_bear_gives_fewer_rows() -> None:
+    parts = compose(logs([10] * 10), logs([10] * 100, first=1000))  # 30 and 300 evaluation rows
+    assert [len(parts.evaluation(f)) for f in (0, 0.1, 0.5, 1)] == [300, 300, 60, 30]
+
+
+@pytest.mark.parametrize(
+    ("expert", "rest", "message"),
+    [
+        (logs([10] * 17), logs([5] * 260), "holds 17 episodes, and 18 expert episodes to train on were asked for"),
+        (logs([50] * 19), logs([5] * 260), "900 transitions of expert episodes leave no room for other logs"),
+    ],
+)
+def test_impossible_sizes(expert: Dataset, rest: Dataset, message: str) -> None:
     with pytest.raises(IlbrlError, match=message):
-        compose(expert, exploratory, SIZES)
+        compose(expert, rest, SIZES)
 
 
 def test_fractions_lie_between_0_and_1() -> None:

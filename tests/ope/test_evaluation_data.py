@@ -63,7 +63,7 @@ def test_too_few_expert_episodes_are_noted_or_refused(linear):
     few = compose(linear.log(0.8, 0.1, 12), linear.log(0.1, 0.3, 100, seed=1), sizes)
     notes = ope.EvaluationData.of_composition(few, [0.35]).notes
     assert any("expert fraction 0.35 came out as" in note for note in notes)
-    few = ope.held_out(linear.log(0.8, 0.1, 3, steps=400), linear.log(0.1, 0.3, 100, seed=1))
+    few = ope.held_out(linear.log(0.8, 0.1, 3, steps=1000), linear.log(0.1, 0.3, 100, seed=1))
     with pytest.raises(IlbrlError, match=r"2 expert episodes cannot make .* fraction 0\.1"):
         ope.EvaluationData.of_composition(few, [0.1])
 
