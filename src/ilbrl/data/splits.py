@@ -159,7 +159,8 @@ def _split_expert(expert: Dataset, sizes: CompositionSizes, rng: np.random.Gener
     parts = _random_parts(rest, _fitted(rest, wanted, ("validation", "evaluation"), "expert", notes), rng)
     if not all(len(part) for part in parts):
         return _whole(expert, "expert", notes)._replace(training=training)
-    return _Parts(training, *parts)
+    validation, evaluation = parts
+    return _Parts(training, validation, evaluation)
 
 
 def _split_logs(
@@ -178,7 +179,8 @@ def _split_logs(
     parts = _random_parts(logs, _fitted(logs, wanted, tuple(SHARES), "logs", notes), rng)
     if not all(len(part) for part in parts):
         return _whole(logs, "logs", notes)
-    return _Parts(*parts)
+    training, validation, evaluation = parts
+    return _Parts(training, validation, evaluation)
 
 
 def _fitted(
