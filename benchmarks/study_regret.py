@@ -21,8 +21,8 @@ import numpy as np
 from ilbrl.base.errors import IlbrlError
 from ilbrl.ope import spearman
 from ilbrl.report.palette import display
-from ilbrl.report.results import Run, read_runs
 from ilbrl.report.selection import reference_score, selection_regret
+from ilbrl.results.folder import Run, read_runs
 from ilbrl.study.folder import read_csv
 from ilbrl.study.selection import judge_all, select
 from ilbrl.study.tables import Candidate
@@ -77,7 +77,7 @@ def between(runs: Sequence[Run], folders: Sequence[Path]) -> Iterator[str]:
         values = values_of(candidates)
         correlations = [spearman(*aligned(guess, scores)) for guess in (values, distances)]
         yield (
-            f"| {run.task} | {' | '.join(cells)} | {reference_score(run, 'exploratory'):.1f}"
+            f"| {run.task} | {' | '.join(cells)} | {reference_score(run, 'logs'):.1f}"
             f" | {' | '.join(f'{each:.2f}' for each in correlations)} |".replace("-", "−")
         )
 

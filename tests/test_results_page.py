@@ -8,8 +8,8 @@ import pytest
 from benchmarks import results_table, study_regret
 
 from ilbrl.report.formats import markdown
-from ilbrl.report.results import read_runs
 from ilbrl.report.summary import summarise
+from ilbrl.results.folder import read_runs
 
 DOCS = Path(__file__).parents[1] / "docs"
 FOLDERS = [DOCS / "results" / "locomotion" / task for task in ("hopper", "halfcheetah", "walker2d", "ant")]

@@ -47,11 +47,11 @@ def write_run(
     _tables(folder, rng, task, study, candidates, played, revealed)
     logged = {
         "expert": {"logged_return": 3487.9, "logged_score": 107.8 if scored else None},
-        "exploratory": {"logged_return": 1815.1, "logged_score": 56.4 if scored else None},
+        "logs": {"logged_return": 1815.1, "logged_score": 56.4 if scored else None},
     }
     measured = {
         "expert": {"true_return": 3561.5, "true_score": 110.2 if scored else None},
-        "exploratory": {"true_return": 1904.0, "true_score": 59.2 if scored else None},
+        "logs": {"true_return": 1904.0, "true_score": 59.2 if scored else None},
     }
     if played:
         final = _scores(task, [c for c in candidates if c["selected"]])
@@ -99,6 +99,7 @@ def _selection(folder, name, candidates, configurations, seeds) -> dict:
     (folder / "policies" / name).mkdir(parents=True, exist_ok=True)
     own = [c for c in candidates if (c["algorithm"], c["configuration"]) == (name, best["configuration"])]
     return best | {
+        "eligible": sum(row["eligible"] for row in table),
         "hyperparameters": own[0]["hyperparameters"],
         "value_std_error": 1.7,
         "best_seed": 1,
@@ -158,7 +159,7 @@ def _grid() -> list[tuple[float, float, int]]:
 
 def _scores(task, candidates) -> dict:
     return {
-        "episodes": 30, "environment_seeds": 10, "environment_calls": 30_000 * len(candidates), "task": task,
+        "episodes": 30, "environment_seeds": 10, "environment_calls": {"steps": 30_000 * len(candidates)}, "task": task,
         "scores": [
             {"algorithm": c["algorithm"], "configuration": c["configuration"], "policy_seed": c["policy_seed"],
              "return_mean": c["true_return"], "return_std": 310.0, "score": c["true_score"], "episodes": 30,
@@ -175,8 +176,8 @@ def _data(rng, references) -> dict:
             "return_mean": 3487.9, "return_std": 21.0, "returns": [3467.0, 3509.0], "length_mean": 1000.0,
             "findings": [],
         },
-        "exploratory": {
-            "role": "exploratory", "source": "hopper/medium:400000", "transitions": 400_000, "episodes": 693,
+        "logs": {
+            "role": "logs", "source": "hopper/medium:400000", "transitions": 400_000, "episodes": 693,
             "return_mean": 1815.1, "return_std": 690.1, "returns": rng.normal(1815, 690, 500).clip(100).tolist(),
             "length_mean": 577.5,
             "findings": [
@@ -198,7 +199,7 @@ def _data(rng, references) -> dict:
         },
         "notes": ["the evaluation parts are smaller than the paper's: the logs hold less"],
         "labels": {
-            "d_max": 7.31, "bins": edges.tolist(), "expert": [0] * 19 + [2_000], "exploratory": counts.tolist(),
+            "d_max": 7.31, "bins": edges.tolist(), "expert": [0] * 19 + [2_000], "logs": counts.tolist(),
             "coverage": {"covered_share": 0.62, "mean_reward": 0.54},
         },
         "references": references,
@@ -221,8 +222,9 @@ def _tuning(rng, trust) -> dict:
         }  # fmt: skip
         error = float("inf") if bad else sum(abs(p["estimate"] - p["truth"]) for p in policies.values())
         configurations.append(
-            {"id": identity, "expert_fraction": fraction, "lr": lr, "target_update_every": every, "tau": 0.005,
-             "rank_error": 4 if bad else 0, "value_error": error, "diverged": bad, "policies": policies}
+            {"id": identity,
+             "settings": {"expert_fraction": fraction, "lr": lr, "target_update_every": every, "tau": 0.005},
+             "rank_error": 4 if bad else 0, "value_error": error, "diverged": 2 * bad, "policies": policies}
         )  # fmt: skip
     reasons = {
         "trust": ["both known policies are ranked and valued well"],
@@ -234,7 +236,7 @@ def _tuning(rng, trust) -> dict:
         "trust": {
             "verdict": trust, "reasons": reasons[trust], "rank_error": 0, "spearman": 1.0, "kendall": 1.0,
             "rule": "trust: rank error 0 with at least four known policies and values within 10 %",
-            "relative_value_error": 0.013, "regret_at_1": 0.0, "regret_at_k": {"2": 0.0},
+            "relative_value_error": 0.013, "regret_at_1": 0.0, "regret_at_k": [0.0, 0.0],
             "intervals": {"expert": [266.0, 278.0], "medium": [238.0, 251.0]},
             "distance_warning": None,
         },
@@ -258,7 +260,7 @@ def _audit(study, task, seeds, algorithms, played, revealed) -> dict:
         "started": "2026-11-15T09:00:00", "finished": "2026-11-15T09:16:40",
         "seeds": {"study": 0, "policies": list(range(seeds)), "evaluations": [0, 1, 2]},
         "ranges": {"ilbrl": RANGES},
-        "data": {"exploratory": part | {"source": f"{task}/medium:400000"}},
+        "data": {"logs": part | {"source": f"{task}/medium:400000"}},
         "splits": {"training": part}, "versions": VERSIONS, "commit": "ac4973e", "device": "NVIDIA H200",
         "executor": "local",
         "environment_calls": {

@@ -8,7 +8,8 @@ import pytest
 from ilbrl.report import figures, pictures
 from ilbrl.report.palette import STYLES, styles
 from ilbrl.report.pictures.picture import Line, Picture, Series, band, frame
-from ilbrl.report.results import Curve, read_run
+from ilbrl.results.folder import read_run
+from ilbrl.results.tables import Curve
 
 OF_RUN = {
     "rewards", "returns", "calibration", "value-curves", "candidate-values", "offline-values", "estimated-against-true",
@@ -26,7 +27,7 @@ def test_every_picture_of_the_paper_and_more(summary):
     assert set(of_scores(summary)) == OF_SCORES
 
 
-def test_interval_bars_show_the_statistics_and_the_exploratory_line(summary):
+def test_interval_bars_show_the_statistics_and_the_line_of_the_logs(summary):
     picture = of_scores(summary)["iqm"]
     assert picture.y_names[-1] == "ILBRL"  # the first is drawn on top
     top = picture.series[0]
@@ -34,7 +35,7 @@ def test_interval_bars_show_the_statistics_and_the_exploratory_line(summary):
     assert top.high is not None
     found = summary.aggregates["ilbrl"]["iqm"]
     assert (top.x[0], top.low[0], top.high[0], top.y[0]) == (found.point, found.low, found.high, 4)
-    assert Line("x", pytest.approx(59.2), "exploratory") in picture.lines
+    assert Line("x", pytest.approx(59.2), "logs") in picture.lines
 
 
 def test_profiles_fall_from_one_to_zero(summary):

@@ -9,13 +9,13 @@ from scipy import stats
 from ilbrl.report import pictures
 from ilbrl.report.bootstrap import bootstrap, cautious_difference, comparison, difference, t_interval
 from ilbrl.report.formats import latex
-from ilbrl.report.results import read_run, read_runs
 from ilbrl.report.scoreboard import aggregates, differences_to_best, scoreboard
 from ilbrl.report.selection import selection_regret
 from ilbrl.report.statistics import iqm, mean
 from ilbrl.report.summary import comparison_sentence, summarise, why_no_scores
 from ilbrl.report.tables import score_table
 from ilbrl.report.verdict import verdict
+from ilbrl.results.folder import read_run, read_runs
 
 
 def edit(path, change):
@@ -32,7 +32,7 @@ def test_tasks_of_several_runs_make_one_matrix(make_run):
     assert (board.unit, board.tasks, board.runs_per_task) == ("score", ("hopper", "ant"), 6)
     expected = [c.true_score for c in runs[1].candidates if c.selected and c.algorithm == "bc"]
     np.testing.assert_allclose(board.matrices["bc"][:, 1], expected)
-    assert board.reference("exploratory") == pytest.approx(59.2)
+    assert board.reference("logs") == pytest.approx(59.2)
     found = aggregates(board, np.random.default_rng(0))
     ordered = np.sort(board.matrices["ilbrl"], axis=0)
     assert found["ilbrl"]["iqm"].point == pytest.approx(ordered[1:5].mean())
@@ -52,7 +52,7 @@ def test_references_that_differ_within_a_task_are_named_after_their_runs(make_ru
     two, eighteen = (make_run(name, study=name, algorithms=("bc",)) for name in ("two", "eighteen"))
     edit(eighteen / "final.json", lambda final: final["references"]["expert"].update(true_score=99.5))
     expected = {
-        "exploratory": {"hopper": 59.2},
+        "logs": {"hopper": 59.2},
         "expert · two": {"hopper": 110.2},
         "expert · eighteen": {"hopper": 99.5},
     }
@@ -64,9 +64,9 @@ def test_references_that_differ_within_a_task_are_named_after_their_runs(make_ru
         assert table is not None
         shown = {row[0].text: row[1].text for row in table.rows[table.algorithms :]}
         assert shown == {
-            "exploratory policy": "59.2",
-            "expert policy · two": "110.2",
-            "expert policy · eighteen": "99.5",
+            "policy of the logs": "59.2",
+            "policy of the expert · two": "110.2",
+            "policy of the expert · eighteen": "99.5",
         }
         assert latex(found).count(r"\midrule") == 2
         drawn = pictures.of_scores(found.board, found.aggregates, np.random.default_rng(0))
@@ -78,7 +78,7 @@ def test_a_run_that_was_not_played_has_no_reference_beside_those_that_were(make_
     folders = [make_run(name, study=name, algorithms=("bc",), played=name == "played") for name in ("played", "not")]
     board = scoreboard(read_runs(folders))
     assert board is not None
-    assert board.references == {"exploratory": {"hopper": 59.2}, "expert": {"hopper": 110.2}}  # not what was logged
+    assert board.references == {"logs": {"hopper": 59.2}, "expert": {"hopper": 110.2}}  # not what was logged
 
 
 def test_returns_of_different_tasks_are_never_averaged(make_run):

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from ilbrl.report.results import Candidate
 from ilbrl.report.selection import selection_regret
 from ilbrl.report.summary import Summary, comparison_sentence, why_no_scores
 from ilbrl.report.tables import Cell, score_table, small_print
@@ -74,15 +73,24 @@ def _tex_cell(cell: Cell) -> str:
     return rf"\textbf{{{tex(cell.text)}}}" if cell.bold else tex(cell.text)
 
 
+COLUMNS = (
+    "algorithm", "configuration", "policy_seed", "offline_value", "offline_std_error", "unsettled_value", "verdict",
+    "distance", "diverged", "selected", "true_return", "true_score", "true_episodes", "updates", "seconds",
+    "hyperparameters",
+)  # fmt: skip
+"""Of a candidate, in the CSV."""
+
+
 def comma_separated(summary: Summary) -> str:
     """One row per trained policy of every run; hyper-parameters as a JSON object."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(["run", "task", *("verdict" if name == "verdicts" else name for name in Candidate._fields)])
+    writer.writerow(["run", "task", *COLUMNS])
     for run in summary.runs:
         for each in run.candidates:
-            cells = each._asdict() | {"verdicts": each.verdict, "hyperparameters": json.dumps(each.hyperparameters)}
+            cells = {name: getattr(each, name) for name in COLUMNS}
             cells |= {name: int(cells[name]) for name in ("diverged", "selected")}
+            cells["hyperparameters"] = json.dumps(each.hyperparameters)
             writer.writerow([run.name, run.task, *cells.values()])
     return buffer.getvalue()
 

@@ -14,12 +14,12 @@ from ilbrl.base.files import written_whole
 from ilbrl.report import pictures
 from ilbrl.report.palette import display
 from ilbrl.report.pictures.picture import Picture, Series
-from ilbrl.report.results import Run
 from ilbrl.report.selection import reference_score, scored, selection_regret
 from ilbrl.report.summary import Summary, comparison_sentence, summarise, why_no_scores
 from ilbrl.report.tables import score_table, small_print
 from ilbrl.report.verdict import Verdict
 from ilbrl.report.wording import number, plus_minus, sentence
+from ilbrl.results.folder import Run
 
 HERE = Path(__file__).parent
 DIGITS = 5
@@ -85,7 +85,7 @@ def _run(index: int, run: Run, summary: Summary, own: dict[str, Picture]) -> dic
         "training": [name for name in own if name.startswith("training-")],
         "evaluator": run.tuning.chosen_evaluator,
         "regret": selection_regret(run),
-        "exploratory": reference_score(run, "exploratory"),
+        "logs": reference_score(run, "logs"),
         "expert": reference_score(run, "expert"),
         "gauge": gauge(run, summary.verdicts[index]),
         "searched": searched,
@@ -97,7 +97,7 @@ def _run(index: int, run: Run, summary: Summary, own: dict[str, Picture]) -> dic
 
 def gauge(run: Run, verdict: Verdict) -> dict[str, tuple[float, float]] | None:
     """Exploratory policy, selected policy with the ends of its interval, expert → (value, place on the scale in %)."""
-    known = {name: reference_score(run, name) for name in ("exploratory", "expert")}
+    known = {name: reference_score(run, name) for name in ("logs", "expert")}
     marks = {name: value for name, value in known.items() if value is not None}
     if verdict.score is None or not marks:
         return None

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ilbrl.report.bootstrap import Interval, cautious_difference, interval
-from ilbrl.report.records import Reference
-from ilbrl.report.results import Run, reference_value
 from ilbrl.report.statistics import AGGREGATES, iqm
+from ilbrl.results.folder import Run, reference_value
+from ilbrl.results.schema import Reference
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Scoreboard:
     unit: str  # "score" (D4RL-normalised) or "return"
     tasks: tuple[str, ...]
     scores: dict[str, dict[str, np.ndarray]]  # algorithm → task → [runs]
-    references: dict[str, dict[str, float]]  # exploratory, expert (· its run, where runs differ) → task → score
+    references: dict[str, dict[str, float]]  # logs, expert (· its run, where runs differ) → task → score
     notes: tuple[str, ...]
 
     @property
@@ -90,7 +90,7 @@ def _known(candidate) -> bool:
 def _references(runs: Sequence[Run], unit: str) -> dict[str, dict[str, float]]:
     """By role; by role and run where two runs of one task differ in it, as algorithms are told apart."""
     found: dict[str, dict[str, float]] = {}
-    for role in ("exploratory", "expert"):
+    for role in ("logs", "expert"):
         values = [(run, reference_value(run.references.get(role, Reference()), unit == "score")) for run in runs]
         known = [(run, value) for run, value in values if value is not None]
         labelled = len({(run.task, value) for run, value in known}) > len({run.task for run, _ in known})

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ilbrl.report.pertask import Mean, normal_mean
-from ilbrl.report.results import Candidate, Run, reference_value
+from ilbrl.results.folder import Run, reference_value
+from ilbrl.results.tables import Candidate
 
 
 def truth(run: Run, candidate: Candidate) -> float | None:
@@ -23,7 +24,7 @@ def true_label(run: Run) -> str:
 
 
 def reference_score(run: Run, name: str) -> float | None:
-    """The expert's or exploratory policy's score, or return where the run has no scores."""
+    """The score of the policy behind the logs or of the expert, or return where the run has no scores."""
     reference = run.references.get(name)
     return None if reference is None else reference_value(reference, scored(run))
 

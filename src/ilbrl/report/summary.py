@@ -10,10 +10,10 @@ import numpy as np
 
 from ilbrl.report.bootstrap import Interval
 from ilbrl.report.palette import display
-from ilbrl.report.results import Run, read_runs
 from ilbrl.report.scoreboard import Scoreboard, aggregates, differences_to_best, scoreboard
 from ilbrl.report.verdict import PLAYED_BY_UNKNOWN, Verdict, verdict
 from ilbrl.report.wording import number
+from ilbrl.results.folder import Run, read_runs
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ def score_table(summary: Summary) -> Table | None:
         rows.append((*cells, _iqm_cell(summary, name)) if averaged else tuple(cells))
     for name, known in board.references.items():
         role, dot, run = name.partition(" · ")
-        cells = [Cell(f"{role} policy{dot}{run}"), *(Cell(number(known.get(task))) for task in board.tasks)]
+        cells = [Cell(f"policy of the {role}{dot}{run}"), *(Cell(number(known.get(task))) for task in board.tasks)]
         rows.append((*cells, Cell(number(board.reference(name)))) if averaged else tuple(cells))
     columns = ("", *board.tasks, *(["IQM"] if averaged else []))
     return Table(columns, tuple(rows), len(board.algorithms), caption(board))

@@ -10,10 +10,11 @@ import numpy as np
 
 from ilbrl.report.palette import display
 from ilbrl.report.pertask import NORMAL_95, Mean, normal_mean
-from ilbrl.report.records import Chosen, Overall
-from ilbrl.report.results import NO_VERDICT, Run
 from ilbrl.report.selection import reference_score, scored, selection_regret, truth
 from ilbrl.report.wording import number, plus_minus, sentence
+from ilbrl.results.folder import Run
+from ilbrl.results.schema import Chosen, Overall
+from ilbrl.results.tables import NO_VERDICT
 
 Grade = Literal["good", "care", "bad"]
 TRUST: dict[str | None, tuple[Grade, str]] = {
@@ -52,9 +53,9 @@ def verdict(run: Run) -> Verdict:
     if chosen.moving:
         which += " Too few of its evaluations had converged: values still moving had to count."
     score = _score(run, overall.algorithm)
-    exploratory = reference_score(run, "exploratory")
+    logs = reference_score(run, "logs")
     headline = f"Deploy {name}"
-    if score is not None and exploratory is not None and score.value <= exploratory:
+    if score is not None and logs is not None and score.value <= logs:
         grade, headline = "bad", f"{name} is no better than the logs"
     elif grade == "bad":
         headline = f"{name}, but do not rely on it"
@@ -74,7 +75,7 @@ def _how_good(run: Run, score: Mean | None, overall: Overall, chosen: Chosen) ->
         unit = "normalised score" if scored(run) else "return"
         of = f"mean of {score.runs} seeds, 95 % interval" if score.runs > 1 else "one seed: no interval"
         said.append(f"True {unit} {plus_minus(score.value, score.half_width)} ({of}).")
-        said += _placed(score.value, reference_score(run, "exploratory"), reference_score(run, "expert"))
+        said += _placed(score.value, reference_score(run, "logs"), reference_score(run, "expert"))
     if overall.value is not None:
         half = None if chosen.value_std_error is None else NORMAL_95 * chosen.value_std_error
         said.append(f"Estimated discounted value {plus_minus(overall.value, half)}, from logs alone.")
@@ -85,14 +86,14 @@ def _how_good(run: Run, score: Mean | None, overall: Overall, chosen: Chosen) ->
     return " ".join(said)
 
 
-def _placed(value: float, exploratory: float | None, expert: float | None) -> list[str]:
+def _placed(value: float, logs: float | None, expert: float | None) -> list[str]:
     """Where a score stands between the policy that made the logs and the expert."""
-    if exploratory is None:
+    if logs is None:
         return []
-    side = "above" if value > exploratory else "below"
-    said = f"That is {number(abs(value - exploratory))} {side} the policy that made the logs ({number(exploratory)})"
-    if expert is not None and expert > exploratory and value > exploratory:
-        share = 100 * (value - exploratory) / (expert - exploratory)
+    side = "above" if value > logs else "below"
+    said = f"That is {number(abs(value - logs))} {side} the policy that made the logs ({number(logs)})"
+    if expert is not None and expert > logs and value > logs:
+        share = 100 * (value - logs) / (expert - logs)
         said += f", {share:.0f} % of the way to the expert ({number(expert)})"
     return [said + "."]
 

@@ -150,6 +150,7 @@ def _entry(table: Table, won: Judged | None) -> dict[str, Any]:
         "eligible": eligible,
         "converged_share": None,
         "best_seed": None,
+        "moving": table.moving,
         "policies": [],
         "table": [{name: row[name] for name in columns} for row in shown],
         "reason": f"none of its {len(shown)} configurations is eligible: too many policy seeds diverged",

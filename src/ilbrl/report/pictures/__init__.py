@@ -14,8 +14,8 @@ from ilbrl.report.pictures.logs import returns_histogram, reward_histogram
 from ilbrl.report.pictures.picture import Line, Picture, Series
 from ilbrl.report.pictures.scores import improvement, iqm_intervals, per_task, performance_profiles
 from ilbrl.report.pictures.training import candidate_values, learning_curves, metrics
-from ilbrl.report.results import Run
 from ilbrl.report.scoreboard import Scoreboard
+from ilbrl.results.folder import Run
 
 __all__ = ["Line", "Picture", "Series", "of_run", "of_scores"]
 

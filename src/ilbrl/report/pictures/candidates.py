@@ -9,8 +9,8 @@ import numpy as np
 from ilbrl.report.palette import display, styles
 from ilbrl.report.pertask import NORMAL_95
 from ilbrl.report.pictures.picture import Picture, Series
-from ilbrl.report.results import Run
 from ilbrl.report.selection import selection_regret, true_label, truth
+from ilbrl.results.folder import Run
 
 
 def offline_values(run: Run, only: Sequence[str] | None = None) -> Picture | None:

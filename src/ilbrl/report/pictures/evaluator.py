@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ilbrl.report.palette import STYLES
 from ilbrl.report.pertask import NORMAL_95
 from ilbrl.report.pictures.picture import Line, Picture, Series, band, frame
-from ilbrl.report.results import Run
+from ilbrl.results.folder import Run
+from ilbrl.results.schema import TriedSetting
 
 
 def calibration(run: Run) -> Picture | None:
@@ -37,14 +40,11 @@ def value_curves(run: Run) -> Picture | None:
     chosen = run.tuning.chosen_evaluator
     if chosen is None or not run.tuning_values:
         return None
-    siblings = [
-        each
-        for each in run.tuning.configurations
-        if (each.lr, each.target_update_every) == (chosen.lr, chosen.target_update_every)
-    ]
+    siblings = [each for each in run.tuning.configurations if _pace(each) == _pace(chosen)]
     policies, series = list(dict.fromkeys(key[0] for key in run.tuning_values)), []
     for i, each in enumerate(siblings):
-        share = "" if each.expert_fraction is None else f"{each.expert_fraction:.0%} expert"
+        fraction = each.settings.get("expert_fraction")
+        share = f"{fraction:.0%} expert" if isinstance(fraction, float | int) else ""
         group = share + (", chosen" if each.id == chosen.id else "")
         for j, policy in enumerate(policies):
             seeds = [v for (p, c, _), v in run.tuning_values.items() if p == policy and c == str(each.id)]
@@ -61,3 +61,7 @@ def value_curves(run: Run) -> Picture | None:
         "updates of the evaluator", "estimated value", tuple(series), truths,
         y_range=frame([each for each in series if each.group.endswith(", chosen")], truths, margin=0.5),
     )  # fmt: skip
+
+
+def _pace(tried: TriedSetting) -> tuple[Any, Any]:
+    return tried.settings.get("lr"), tried.settings.get("target_update_every")

@@ -6,14 +6,14 @@ import numpy as np
 
 from ilbrl.report.palette import STYLES
 from ilbrl.report.pictures.picture import Line, Picture, Series
-from ilbrl.report.results import Run
+from ilbrl.results.folder import Run
 
 
 def reward_histogram(run: Run) -> Picture | None:
     labels = run.data.labels
-    if labels is None or len(labels.bins) < 2 or len(labels.exploratory) != len(labels.bins) - 1:
+    if labels is None or len(labels.bins) < 2 or len(labels.logs) != len(labels.bins) - 1:
         return None
-    edges, counts = np.array(labels.bins), np.array(labels.exploratory)
+    edges, counts = np.array(labels.bins), np.array(labels.logs)
     share = 100 * counts / max(1, counts.sum())
     return Picture(
         "rewards", "Closeness to the expert",
@@ -24,7 +24,7 @@ def reward_histogram(run: Run) -> Picture | None:
 
 
 def returns_histogram(run: Run) -> Picture | None:
-    """Bars for the exploratory logs, a line for the expert, who has few episodes."""
+    """Bars for the logs, a line for the expert, who has few episodes."""
     logs = {name: each for name, each in run.data.datasets.items() if each.returns and each.role != "expert"}
     experts = {name: each for name, each in run.data.datasets.items() if each.returns and each.role == "expert"}
     if not logs:

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from ilbrl.report.palette import Style
-from ilbrl.report.results import Curve
+from ilbrl.results.tables import Curve
 
 LINE_POINTS = 60
 """A line on paper or screen shows no more."""

@@ -22,7 +22,7 @@ def unit_label(board: Scoreboard) -> str:
 def iqm_intervals(
     board: Scoreboard, found: dict[str, dict[str, Interval]], only: Sequence[str] | None = None
 ) -> Picture | None:
-    """Interval bars of the IQM, with lines for the exploratory policy and the expert."""
+    """Interval bars of the IQM, with lines for the policy of the logs and the expert."""
     shown = [name for name in found if only is None or name in only]
     if not shown:
         return None
@@ -85,7 +85,7 @@ def per_task(board: Scoreboard) -> Picture:
         places = [board.tasks.index(task) for task in values]
         x = np.concatenate([[place - 0.45, place + 0.45, np.nan] for place in places])
         y = np.concatenate([[value, value, np.nan] for value in values.values()])
-        series.append(Series(name, NEUTRAL._replace(dash="--" if name.startswith("exploratory") else ":"), x, y))
+        series.append(Series(name, NEUTRAL._replace(dash="--" if name.startswith("logs") else ":"), x, y))
     return Picture(
         "per-task", "Task by task", "Mean over runs with its normal 95 % interval.",
         "", unit_label(board), tuple(series), x_names=board.tasks,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ilbrl.report.palette import display, styles
 from ilbrl.report.pictures.picture import Picture, band, frame
-from ilbrl.report.results import Curve, Run
+from ilbrl.results.folder import Run
+from ilbrl.results.tables import Curve
 
 SAYS = "Mean over seeds with their range, one line per configuration; what was selected is drawn strong."
 

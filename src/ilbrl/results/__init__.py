@@ -1,0 +1,10 @@
+"""What a run folder holds: the types that the study writes and the report reads.
+
+schema    the records of every JSON file
+tables    the rows of every CSV file, and the candidates they add up to
+folder    a whole run folder: read as far as it goes, locked while a study works in it
+"""
+
+from ilbrl.results.folder import Run, read_run, read_runs
+
+__all__ = ["Run", "read_run", "read_runs"]

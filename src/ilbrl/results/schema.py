@@ -1,0 +1,316 @@
+"""Everything a run folder holds, each record once: the study writes these types and the report reads them.
+
+A name that ends in Record is what a file keeps of an object of another room (an estimate, a trust report, labels).
+Every field that an interrupted or older run may lack has a default. docs/runs.md explains the files to people.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+ROLES = ("expert", "logs")  # D_E and D_X
+PARTS = ("training_expert", "training_logs", "evaluation_expert", "evaluation_logs", "validation")
+STAGES = ("collection", "candidates_before_selection", "final", "reveal")  # when environments were played
+
+Verdict = Literal["converged", "moving", "diverged"]
+VERDICTS: tuple[Verdict, ...] = ("converged", "moving", "diverged")
+
+
+# --- audit.json -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much data a part of a split holds."""
+
+    transitions: int | None = None
+    episodes: int | None = None
+    content_hash: str | None = None
+
+
+@dataclass(frozen=True)
+class Source(Size):
+    """Logs as they were read."""
+
+    source: str | None = None
+
+
+@dataclass(frozen=True)
+class Event:
+    time: str | None = None
+    what: str | None = None
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What a study used, and what it touched when."""
+
+    study_hash: str | None = None
+    command: str | None = None  # the first one given here
+    started: str | None = None
+    finished: str | None = None
+    seeds: dict[str, Any] = field(default_factory=dict)
+    ranges: dict[str, Any] = field(default_factory=dict)  # algorithm → hyper-parameter → kind and values
+    data: dict[str, Source] = field(default_factory=dict)  # by role
+    splits: dict[str, Size] = field(default_factory=dict)  # by part
+    versions: dict[str, str] = field(default_factory=dict)
+    commit: str | None = None  # of the first run here
+    device: str | None = None
+    executor: str | None = None
+    environment_calls: dict[str, int] = field(default_factory=dict)  # stage → environment steps
+    files: dict[str, str] = field(default_factory=dict)  # file of this folder → SHA-256 of what the study wrote
+    jobs: dict[str, str] = field(default_factory=dict)  # id of a job → SHA-256 of its job.json
+    events: tuple[Event, ...] = ()
+
+
+# --- data.json --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FindingRecord:
+    """Something that the doctor found."""
+
+    level: str = "note"
+    what: str = ""
+    where: str | None = None
+    remedy: str | None = None
+
+
+@dataclass(frozen=True)
+class LogsRecord:
+    role: str | None = None
+    source: str | None = None
+    transitions: int | None = None
+    episodes: int | None = None
+    return_mean: float | None = None
+    return_std: float | None = None
+    returns: tuple[float, ...] = ()  # at most 500
+    length_mean: float | None = None
+    findings: tuple[FindingRecord, ...] = ()
+
+
+@dataclass(frozen=True)
+class LabelsRecord:
+    """Histograms of the intrinsic rewards of the training part, and how well the logs cover the expert."""
+
+    d_max: float | None = None
+    bins: tuple[float, ...] = ()  # edges
+    expert: tuple[float, ...] = ()  # counts
+    logs: tuple[float, ...] = ()
+    coverage: dict[str, float] = field(default_factory=dict)  # covered_share, mean_reward
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The policy behind logs: as logged, and as played with its mean action."""
+
+    logged_return: float | None = None
+    logged_score: float | None = None
+    true_return: float | None = None
+    true_score: float | None = None
+    returns: tuple[float, ...] = ()  # of each episode played
+    discounted_returns: tuple[float, ...] = ()
+    lengths: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class DataRecord:
+    datasets: dict[str, LogsRecord] = field(default_factory=dict)  # by role
+    splits: dict[str, Size] = field(default_factory=dict)  # by part
+    notes: tuple[str, ...] = ()
+    labels: LabelsRecord | None = None
+    references: dict[str, Reference] = field(default_factory=dict)  # by role
+
+
+# --- tuning.json: how an estimator was calibrated on the known policies -----------------------------------------------
+
+
+@dataclass(frozen=True)
+class KnownEstimate:
+    """What a setting of the estimator says of one known policy."""
+
+    estimate: float | None = None
+    std_error: float | None = None
+    truth: float | None = None
+    truth_std_error: float | None = None
+    verdict: str | None = None
+    per_seed: tuple[float | None, ...] = ()
+
+
+@dataclass(frozen=True)
+class TriedSetting:
+    """One setting of the estimator that was tried."""
+
+    id: int | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    rank_error: float | None = None
+    value_error: float | None = None
+    diverged: int | None = None  # known policies
+    policies: dict[str, KnownEstimate] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TrustRecord:
+    verdict: str | None = None
+    reasons: tuple[str, ...] = ()
+    rule: str | None = None
+    rank_error: float | None = None
+    spearman: float | None = None
+    kendall: float | None = None
+    relative_value_error: float | None = None
+    regret_at_1: float | None = None
+    regret_at_k: tuple[float | None, ...] = ()
+    intervals: dict[str, tuple[float | None, ...]] = field(default_factory=dict)
+    distances: dict[str, float] = field(default_factory=dict)
+    distance_limit: float | None = None
+    distance_warning: str | None = None
+
+
+@dataclass(frozen=True)
+class KnownRecord:
+    source: str | None = None
+    variant: str | None = None
+    truth: float | None = None
+    truth_std_error: float | None = None
+    episodes: int | None = None
+
+
+@dataclass(frozen=True)
+class TuningRecord:
+    estimator: str = "expected_sarsa"
+    quantity: str = "discounted value"  # what its estimates are estimates of
+    configurations: tuple[TriedSetting, ...] = ()
+    chosen: int | None = None
+    updates: int | None = None
+    trust: TrustRecord | None = None
+    known: dict[str, KnownRecord] = field(default_factory=dict)
+
+    @property
+    def chosen_evaluator(self) -> TriedSetting | None:
+        return next((each for each in self.configurations if each.id == self.chosen), None)
+
+
+# --- results of training and evaluation jobs --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TrainedMember:
+    """One policy of a training job."""
+
+    configuration: int
+    policy_seed: int
+    hyperparameters: dict[str, Any]
+    policy: str  # file
+    diverged_at: int  # −1: never
+
+
+@dataclass(frozen=True)
+class TrainedRecord:
+    algorithm: str
+    members: tuple[TrainedMember, ...]
+    updates: int
+    seconds: float  # of the population, divided by its members
+    device: str
+    versions: dict[str, str]
+
+
+@dataclass(frozen=True)
+class EstimateRecord:
+    """What one evaluation seed says of one policy."""
+
+    evaluation_seed: int | None = None
+    value: float | None = None  # None: diverged
+    verdict: Verdict | None = None  # None: the estimator gives none
+    decided_at: int | None = None  # update
+
+
+@dataclass(frozen=True)
+class EvaluatedPolicy:
+    algorithm: str
+    configuration: int
+    policy_seed: int
+    distance: float | None  # from the data
+    estimates: tuple[EstimateRecord, ...]
+
+
+@dataclass(frozen=True)
+class EvaluatedRecord:
+    policies: tuple[EvaluatedPolicy, ...]
+
+
+# --- selection.json ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """One configuration of an algorithm, as its evaluations show it."""
+
+    configuration: int | None = None
+    value: float | None = None
+    converged_share: float | None = None
+    eligible: bool | None = None
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What was selected within one algorithm."""
+
+    configuration: int | None = None  # None: none is eligible
+    hyperparameters: dict[str, Any] = field(default_factory=dict)
+    value: float | None = None
+    value_std_error: float | None = None
+    eligible: int | None = None  # how many configurations are
+    converged_share: float | None = None
+    best_seed: int | None = None
+    moving: bool = False  # too few evaluations had converged, and some that still moved had to count
+    policies: tuple[str, ...] = ()
+    table: tuple[Ranked, ...] = ()
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Overall:
+    algorithm: str | None = None
+    configuration: int | None = None
+    policy: str | None = None
+    value: float | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Selection:
+    algorithms: dict[str, Chosen] = field(default_factory=dict)
+    overall: Overall | None = None
+    nothing: str | None = None  # why, where nothing could be selected
+
+
+# --- final.json and reveal.json ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Score:
+    """One policy in the environment."""
+
+    algorithm: str
+    configuration: int
+    policy_seed: int
+    job: str | None = None  # that trained the policy
+    return_mean: float | None = None
+    return_std: float | None = None
+    score: float | None = None
+    episodes: int | None = None
+    returns: tuple[float, ...] = ()  # of each episode
+    discounted_returns: tuple[float, ...] = ()
+    lengths: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Scores:
+    episodes: int | None = None
+    environment_seeds: int | None = None
+    environment_calls: dict[str, int] = field(default_factory=dict)
+    task: str | None = None
+    discount: float | None = None  # of the discounted returns
+    scores: tuple[Score, ...] = ()
+    references: dict[str, Reference] = field(default_factory=dict)  # by role

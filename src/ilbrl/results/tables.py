@@ -1,0 +1,243 @@
+"""The tables of a run folder: results.csv, curves.csv and values.csv, their columns once, and what rows add up to."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from ilbrl.results.schema import EstimateRecord, EvaluatedRecord, Score, TrainedRecord, Verdict
+
+NO_VERDICT = "no verdict"
+Key = tuple[str, int, int]  # algorithm, configuration, policy seed
+
+
+class ResultRow(NamedTuple):
+    """results.csv: one row per candidate and evaluation seed."""
+
+    study: str
+    task: str
+    algorithm: str
+    configuration: int
+    policy_seed: int
+    evaluation_seed: int | None
+    offline_value: float | None
+    verdict: Verdict | None
+    decided_at: int | None
+    diverged: bool
+    selected: bool
+    true_return: float | None
+    true_score: float | None
+    true_episodes: int | None
+    updates: int | None
+    seconds: float | None
+    hyperparameters: dict[str, Any] | None
+    device: str | None
+    distance: float | None = None
+    versions: dict[str, Any] | None = None
+
+
+class CurveRow(NamedTuple):
+    """curves.csv: a training metric of a candidate after some updates."""
+
+    algorithm: str
+    configuration: int
+    policy_seed: int
+    update: int
+    metric: str
+    value: float | None
+
+
+class ValueRow(NamedTuple):
+    """values.csv: an offline value after some updates, of a known policy (`tuning`) or of a candidate."""
+
+    stage: Literal["tuning", "candidates"]
+    policy: str | None
+    algorithm: str | None
+    configuration: int | None
+    policy_seed: int | None
+    ope_configuration: str
+    evaluation_seed: int
+    update: int
+    value: float | None
+    task: str | None = None
+
+
+class Curve(NamedTuple):
+    """[C] updates and [C] values; who they belong to is the key under which a curve is kept."""
+
+    updates: np.ndarray
+    values: np.ndarray
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One trained policy, what its offline evaluations said, and its true score where it was played."""
+
+    algorithm: str
+    configuration: int
+    policy_seed: int
+    hyperparameters: dict[str, Any] = field(default_factory=dict)
+    diverged: bool = False  # in training
+    estimates: tuple[EstimateRecord, ...] = ()  # one per evaluation seed; none where training diverged
+    distance: float | None = None  # from the data; None where it is not known
+    selected: bool = False
+    true: Score | None = None
+    policy: Path | None = None
+    updates: int | None = None
+    seconds: float | None = None
+    device: str | None = None
+    versions: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def key(self) -> Key:
+        return self.algorithm, self.configuration, self.policy_seed
+
+    @property
+    def job(self) -> str | None:
+        """Id of the job that trained it."""
+        return None if self.policy is None else self.policy.parent.name
+
+    @property
+    def verdicts(self) -> tuple[str, ...]:
+        """One per evaluation seed."""
+        return tuple(e.verdict or NO_VERDICT for e in self.estimates)
+
+    @property
+    def verdict(self) -> str:
+        """The gravest of its evaluations."""
+        if self.diverged:
+            return "diverged"
+        return next((each for each in ("diverged", "moving", NO_VERDICT) if each in self.verdicts), "converged")
+
+    @property
+    def offline_value(self) -> float | None:
+        """Mean over the evaluations that converged, or whose estimator gives no verdicts."""
+        return _mean(self._values("converged", None))
+
+    @property
+    def offline_std_error(self) -> float | None:
+        """Over the same evaluations."""
+        values = self._values("converged", None)
+        return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
+
+    @property
+    def unsettled_value(self) -> float | None:
+        """Mean of where the evaluations stood that were still moving at the end."""
+        return _mean(self._values("moving"))
+
+    @property
+    def true_return(self) -> float | None:
+        return None if self.true is None else self.true.return_mean
+
+    @property
+    def true_score(self) -> float | None:
+        return None if self.true is None else self.true.score
+
+    @property
+    def true_episodes(self) -> int | None:
+        return None if self.true is None else self.true.episodes
+
+    def _values(self, *verdicts: Verdict | None) -> list[float]:
+        return [e.value for e in self.estimates if e.verdict in verdicts and e.value is not None]
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return float(np.mean(values)) if values else None
+
+
+def candidates_of_jobs(trained: Mapping[Path, TrainedRecord], evaluated: Iterable[EvaluatedRecord]) -> list[Candidate]:
+    """Every candidate of finished training jobs (by their folders), with the estimates of finished evaluation jobs."""
+    judged = {
+        (each.algorithm, each.configuration, each.policy_seed): each for record in evaluated for each in record.policies
+    }
+    found = []
+    for folder, record in trained.items():
+        for m in record.members:
+            of_policy = judged.get((record.algorithm, m.configuration, m.policy_seed))
+            found.append(
+                Candidate(
+                    record.algorithm,
+                    m.configuration,
+                    m.policy_seed,
+                    m.hyperparameters,
+                    diverged=m.diverged_at >= 0,
+                    estimates=of_policy.estimates if of_policy else (),
+                    distance=of_policy.distance if of_policy else None,
+                    policy=folder / m.policy,
+                    updates=record.updates,
+                    seconds=record.seconds,
+                    device=record.device,
+                    versions=record.versions,
+                )
+            )
+    order = list(dict.fromkeys(c.algorithm for c in found))
+    return sorted(found, key=lambda c: (order.index(c.algorithm), c.configuration, c.policy_seed))
+
+
+def with_scores(candidates: Iterable[Candidate], scores: Iterable[Score]) -> list[Candidate]:
+    """The candidates with their true scores. A score of a policy that another job trained is nobody's here."""
+    by_key = {(s.algorithm, s.configuration, s.policy_seed): s for s in scores}
+    found = []
+    for c in candidates:
+        score = by_key.get(c.key)
+        own = score is not None and (c.job is None or score.job in (None, c.job))
+        found.append(replace(c, true=score) if own else c)
+    return found
+
+
+def result_rows(
+    candidates: Iterable[Candidate], study: str, task: str, evaluation_seeds: Iterable[int]
+) -> Iterator[ResultRow]:
+    """The rows of results.csv; a policy whose training diverged has a row per evaluation that it would have had."""
+    nothing = [EstimateRecord(seed, None, "diverged") for seed in evaluation_seeds]
+    for c in candidates:
+        for e in c.estimates or nothing:
+            yield ResultRow(
+                study, task, *c.key, e.evaluation_seed, e.value, e.verdict, e.decided_at, c.diverged, c.selected,
+                c.true_return, c.true_score, c.true_episodes, c.updates,
+                None if c.seconds is None else round(c.seconds, 3), c.hyperparameters, c.device, c.distance,
+                dict(c.versions),
+            )  # fmt: skip
+
+
+def candidates_of_rows(rows: Iterable[ResultRow]) -> list[Candidate]:
+    """The candidates of results.csv."""
+    members: dict[Key, list[ResultRow]] = defaultdict(list)
+    for row in rows:
+        members[row.algorithm, row.configuration, row.policy_seed].append(row)
+    return [_candidate(key, own) for key, own in members.items()]
+
+
+def _candidate(key: Key, rows: Sequence[ResultRow]) -> Candidate:
+    first = rows[0]
+    played = first.true_return is not None or first.true_score is not None
+    true = Score(*key, return_mean=first.true_return, score=first.true_score, episodes=first.true_episodes)
+    return Candidate(
+        *key,
+        first.hyperparameters or {},
+        diverged=any(row.diverged for row in rows),
+        estimates=tuple(
+            EstimateRecord(row.evaluation_seed, row.offline_value, row.verdict, row.decided_at) for row in rows
+        ),
+        distance=first.distance,
+        selected=any(row.selected for row in rows),
+        true=true if played else None,
+        updates=first.updates,
+        seconds=first.seconds,
+        device=first.device,
+        versions=first.versions or {},
+    )
+
+
+def curves(rows: Iterable[Any], *key: str) -> dict[tuple, Curve]:
+    """Rows with `update` and `value` as curves, by the columns `key`."""
+    found: dict[tuple, list[tuple[float, float]]] = defaultdict(list)
+    for row in rows:
+        point = (row.update, np.nan if row.value is None else row.value)
+        found[tuple(getattr(row, name) for name in key)].append(point)
+    return {name: Curve(*np.array(sorted(points, key=lambda point: point[0])).T) for name, points in found.items()}
