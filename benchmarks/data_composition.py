@@ -25,6 +25,7 @@ import ilbrl
 from ilbrl import ope
 from ilbrl.base.files import written_whole
 from ilbrl.base.provenance import commit, versions
+from ilbrl.ope.evaluation import Estimate
 from ilbrl.ope.settings import grid
 
 
@@ -67,7 +68,7 @@ def main() -> None:
     table(record)
 
 
-def entry(setting: ope.Setting, estimates: Sequence[ope.Estimate]) -> dict[str, Any]:
+def entry(setting: ope.Setting, estimates: Sequence[Estimate]) -> dict[str, Any]:
     return {
         "setting": setting.as_dict(),
         "values": [e.value if np.isfinite(e.value) else None for e in estimates],

@@ -29,7 +29,7 @@ from ilbrl import ope
 from ilbrl.base.files import written_whole
 from ilbrl.base.provenance import commit, versions
 from ilbrl.data.benchmark import measured_returns, source_policy
-from ilbrl.ope.evaluation import lowered
+from ilbrl.ope.evaluation import Estimate, lowered
 from ilbrl.ope.settings import GRIDS, Setting
 from ilbrl.ope.verdicts import verdict
 
@@ -142,7 +142,7 @@ def readings(
     return found
 
 
-def _word(estimate: ope.Estimate, length: int, value_range: tuple[float, float], pace: float) -> str:
+def _word(estimate: Estimate, length: int, value_range: tuple[float, float], pace: float) -> str:
     frozen = estimate.decided_at if estimate.verdict == "diverged" else -1
     frozen = frozen if frozen <= estimate.updates[length - 1] else -1
     return verdict(estimate.updates[:length], estimate.values[:length], frozen, value_range, pace).word

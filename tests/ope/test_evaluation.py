@@ -10,6 +10,7 @@ from ilbrl.base.errors import IlbrlError
 from ilbrl.data.splits import CompositionSizes, compose
 from ilbrl.learning.batches import Spec
 from ilbrl.ope.evaluables import act
+from ilbrl.ope.evaluation import Estimate
 from ilbrl.policy import Policy
 
 SIZES = CompositionSizes(training=1000, expert_episodes=2, evaluation=1000, validation=400)
@@ -62,7 +63,7 @@ def test_a_member_sees_the_rows_of_its_own_mixture(data, tiny):
 
 
 def estimate(value, states):
-    return ope.Estimate("p", 0, 0, value, "converged", 1, np.ones(1), np.ones(1), np.array(states))
+    return Estimate("p", 0, 0, value, "converged", 1, np.ones(1), np.ones(1), np.array(states))
 
 
 def test_the_standard_error_by_hand():

@@ -81,17 +81,17 @@ def test_distances_warn_of_policies_outside_the_data(tuning, composition):
 def test_truth_is_the_mean_return_of_complete_episodes(linear):
     log = linear.log(0.8, 0.0, 30)
     cut = log.transitions(0, 29 * 25 + 10)
-    truth = ope.truth(ope.Known("k", lambda x: -0.8 * x, cut, "mean"), 0.9)
+    truth = ope.truth(ope.Known("k", lambda x: -0.8 * x, cut, "mean"), ope.Quantity(0.9))
     returns = log.returns(0.9)[:29]
     assert truth.value == pytest.approx(returns.mean())
     assert truth.std_error == pytest.approx(returns.std(ddof=1) / np.sqrt(29))
     assert truth.episodes == 29
     assert truth.cut_off == pytest.approx(0.9**25)
     with pytest.raises(IlbrlError, match="no complete episode"):
-        ope.truth(ope.Known("k", lambda x: x, log.transitions(0, 10), "mean"), 0.9)
+        ope.truth(ope.Known("k", lambda x: x, log.transitions(0, 10), "mean"), ope.Quantity(0.9))
     holed = replace(log, rewards=np.where(np.arange(len(log)) == 30, np.nan, log.rewards))
     with pytest.raises(IlbrlError, match=r"known policy k: linear 0\.8: rewards of episode 1 are not finite"):
-        ope.truth(ope.Known("k", lambda x: x, holed, "mean"), 0.9)
+        ope.truth(ope.Known("k", lambda x: x, holed, "mean"), ope.Quantity(0.9))
 
 
 def test_variants_of_a_known_policy(linear):

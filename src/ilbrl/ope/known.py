@@ -1,4 +1,4 @@
-"""Known policies and the truth about them: discounted Monte-Carlo values from their own complete episodes."""
+"""Known policies and the truth about them, from their own complete episodes: the quantity that is estimated."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset
 from ilbrl.data.splits import Composition
+from ilbrl.ope.estimates import Quantity
 from ilbrl.ope.evaluables import Evaluable, Sampled
 from ilbrl.policy import Policy
 
@@ -23,12 +24,17 @@ class Known:
     Estimate and truth must be of the same variant: a stochastic policy's logs are worth something else than its mean
     action. `sampled`: the episodes are logs of sampled actions, and values bootstrap on sampled actions. `mean`:
     the episodes were played with the mean action (or the policy is deterministic), and values bootstrap on it.
+
+    log: the name of the log in the evidence that this policy made, alone or with others; None: it made none of them.
+    clone: the policy was cloned from the log, so the episodes are not its own; at best it is worth as much.
     """
 
     name: str
     policy: Evaluable
     episodes: Dataset
     variant: Variant = "sampled"
+    log: str | None = None
+    clone: bool = False
 
     @property
     def evaluable(self) -> Evaluable:
@@ -46,18 +52,23 @@ class Truth(NamedTuple):
     value: float
     std_error: float  # nan for a single episode
     episodes: int
-    cut_off: float  # mean of γ^length over episodes that timed out: how much of the future their returns lack
+    cut_off: float  # how much of the future the returns of episodes that timed out early lack, as a share
 
 
-def truth(known: Known, gamma: float) -> Truth:
-    """Mean discounted return of the policy's own complete episodes; those cut by the end of the file do not count."""
+def truth(known: Known, quantity: Quantity) -> Truth:
+    """The mean over the policy's own complete episodes; those cut by the end of the file do not count."""
     log = known.episodes
+    if log.rewards is None:
+        raise IlbrlError(
+            f"known policy {known.name}: {log.source} carries no rewards, so its true value is unknown; bring episodes"
+            " with rewards, or leave it out"
+        )
     if not log.complete.any():
         raise IlbrlError(
             f"known policy {known.name}: {log.source} holds no complete episode of it, so its true value is unknown;"
             " bring at least one episode that ends in a terminal or a time-out"
         )
-    returns, lengths = log.returns(gamma)[log.complete], log.episode_lengths[log.complete]
+    returns, lengths = quantity.returns(log)[log.complete], log.episode_lengths[log.complete]
     if not np.isfinite(returns).all():
         episode = np.flatnonzero(log.complete)[~np.isfinite(returns)][0]
         raise IlbrlError(
@@ -66,7 +77,11 @@ def truth(known: Known, gamma: float) -> Truth:
         )
     terminated = log.terminals[(log.episode_starts + log.episode_lengths - 1)[log.complete]]
     std_error = float(returns.std(ddof=1) / np.sqrt(len(returns))) if len(returns) > 1 else float("nan")
-    cut_off = float(np.where(terminated, 0.0, gamma**lengths).mean())
+    if quantity.horizon is None:
+        lacking = quantity.gamma**lengths if quantity.gamma < 1 else np.zeros(len(lengths))
+    else:
+        lacking = np.maximum(1 - lengths / quantity.horizon, 0.0)
+    cut_off = float(np.where(terminated, 0.0, lacking).mean())
     return Truth(float(returns.mean()), std_error, len(returns), cut_off)
 
 

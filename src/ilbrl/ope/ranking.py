@@ -1,8 +1,46 @@
-"""How well estimates order policies: rank error, rank correlations, regret. Pure functions of [K] arrays."""
+"""How well estimates order policies: rank error, rank correlations, regret, bias. Pure functions of [K] arrays."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
+
+
+@dataclass(frozen=True)
+class Check:
+    """Estimates of K known policies against the truth; errors are in units of the spread of the true values.
+
+    With a single policy the unit is the magnitude of its true value, and there is no order to get right.
+    """
+
+    rank_error: float
+    spearman: float  # nan with fewer than three policies: the correlation of two says nothing
+    kendall: float
+    bias: float  # mean of V − truth
+    value_error: float  # mean |V − truth|; infinite where a value is void
+    regret_at_k: tuple[float, ...]  # k = 1 … K: what choosing by these estimates would lose
+    spread: float  # the unit, in the units of the values
+
+    @staticmethod
+    def of(estimates: Sequence[float], truths: Sequence[float], void: Sequence[bool] | None = None) -> Check:
+        """void: [K] bool: estimates that say nothing; such a policy is never chosen."""
+        values, true = np.asarray(estimates, float), np.asarray(truths, float)
+        lost = np.zeros(len(true), bool) if void is None else np.asarray(void, bool)
+        spread = float(np.ptp(true)) if len(true) > 1 else abs(float(true[0]))
+        unit = max(spread, 1e-12)
+        errors, ranked = (values - true)[~lost], np.where(lost, -np.inf, values)
+        several = len(errors) > 2
+        return Check(
+            rank_error=rank_error(np.where(lost, 0.0, values), true, lost),
+            spearman=spearman(values[~lost], true[~lost]) if several else float("nan"),
+            kendall=kendall(values[~lost], true[~lost]) if several else float("nan"),
+            bias=float(errors.mean()) / unit if len(errors) else float("nan"),
+            value_error=float("inf") if lost.any() else float(np.abs(errors).mean()) / unit,
+            regret_at_k=tuple(regret(ranked, true, k) / unit for k in range(1, len(true) + 1)),
+            spread=spread,
+        )
 
 
 def rank_error(estimates: np.ndarray, truths: np.ndarray, diverged: np.ndarray) -> float:

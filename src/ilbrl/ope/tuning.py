@@ -13,6 +13,7 @@ import numpy as np
 from ilbrl.base.errors import IlbrlError
 from ilbrl.learning.loggers import Log
 from ilbrl.ope.distance import distances_from_data
+from ilbrl.ope.estimates import Quantity
 from ilbrl.ope.evaluation import Combined, Evaluation, evaluate
 from ilbrl.ope.evaluation_data import EvaluationData
 from ilbrl.ope.known import Known, Truth, truth
@@ -132,7 +133,8 @@ def tune(
     gammas = {setting.config.gamma for setting in settings}
     if len(gammas) != 1:
         raise IlbrlError(f"settings of one tuning must share the discount, got {sorted(gammas)}: their values differ")
-    truths = {k.name: truth(k, *gammas) for k in known}
+    (gamma,) = gammas
+    truths = {k.name: truth(k, Quantity(gamma)) for k in known}
     policies = {k.name: k.evaluable for k in known}
     options: dict[str, Any] = {"slack": slack, "chunk": chunk, "resume_from": resume_from, "log": log, "quiet": quiet}
     evaluation = evaluate(policies, data, settings, seeds, updates, **options)

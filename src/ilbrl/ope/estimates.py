@@ -1,0 +1,203 @@
+"""The seam of this room: what an estimator is, and what it answers.
+
+An `Estimator` is a value: a name, a configuration class, and a function from policies, evidence, configurations and
+seeds to estimates. Calibration, trust, studies, the report and the command line know this seam and no estimator.
+A new one is one file in `estimators/` and one line in its `ESTIMATORS`.
+
+What is selected by is what is reported, so every estimate names its `Quantity`: the return of an episode of at most
+H steps, or the discounted value at γ; of the logged rewards, or of the intrinsic reward where the logs carry none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+
+from ilbrl.base.errors import IlbrlError
+from ilbrl.data import Dataset
+from ilbrl.learning.loggers import Log
+from ilbrl.ope.evaluables import Evaluable
+from ilbrl.ope.evidence import Evidence, Reward
+
+Grade = Literal["sound", "doubtful", "void"]
+"""What a verdict means to selection: void values do not count, doubtful ones do and are named."""
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """What a number is about; two numbers are comparable only if these are equal."""
+
+    gamma: float = 1.0
+    horizon: int | None = None
+    """Steps that count; None: as long as the episode lasts."""
+    reward: Reward = "logged"
+
+    def __str__(self) -> str:
+        what = "return" if self.reward == "logged" else "closeness to the expert, summed over the steps"
+        if self.gamma < 1:
+            return f"discounted {what} at γ = {self.gamma:g}"
+        steps = "" if self.horizon is None else f" of at most {self.horizon:,} steps"
+        return f"mean {what} of an episode{steps}"
+
+    def returns(self, episodes: Dataset) -> np.ndarray:
+        """[E] float64 Σ_{t < H} γ^t r_t of each episode, complete or not."""
+        if self.horizon is None or not len(episodes) or episodes.episode_lengths.max() <= self.horizon:
+            return episodes.returns(self.gamma)
+        assert episodes.rewards is not None
+        counted = np.where(episodes.step_of < self.horizon, episodes.rewards, 0.0)
+        return replace(episodes, rewards=counted).returns(self.gamma)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What one policy is worth, as one estimator sees it."""
+
+    value: float  # nan: there is none
+    std_error: float  # over members or seeds and initial states; after `Calibration.widen` with the known error in it
+    verdict: str  # one of the estimator's words
+    parts: tuple[float, ...] = ()  # the value by each member or evaluation seed
+    distance: float = float("nan")  # how far the policy leads from what the estimator learned from, in its own measure
+    length: float = float("nan")  # mean steps of its episodes, where the estimator plays them
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Normal 95 % interval."""
+        return self.value - 1.96 * self.std_error, self.value + 1.96 * self.std_error
+
+    @staticmethod
+    def of(values: np.ndarray, verdict: str, rivals: bool = False, penalty: float = 0.0, **more: float) -> Estimate:
+        """From [S, M] values by part and initial state.
+
+        The variance of the mean is that over initial states / M and that over the parts: / S where they are repetitions
+        (evaluation seeds), undivided where they are rivals (models, of which one may be right).
+        penalty: standard deviations over the parts that the value loses.
+        """
+        values = np.asarray(values, np.float64)
+        by_part, by_state = values.mean(1), values.mean(0)
+        spread = float(by_part.var(ddof=1)) if len(by_part) > 1 else 0.0
+        parts = [spread if rivals else spread / len(by_part)] if len(by_part) > 1 else []
+        parts += [by_state.var(ddof=1) / len(by_state)] if len(by_state) > 1 else []
+        error = float(np.sqrt(sum(parts))) if parts else float("nan")
+        value = float(values.mean()) - penalty * spread**0.5
+        return Estimate(value, error, verdict, tuple(by_part.tolist()), **more)
+
+
+class Trace(NamedTuple):
+    """How the value of one policy came about: a curve for each part, to be drawn and stored."""
+
+    updates: np.ndarray  # [C]
+    values: np.ndarray  # [S, C]
+    verdicts: tuple[str, ...]  # [S]
+    seeds: tuple[int, ...]  # [S]
+    decided_at: tuple[int, ...]  # [S] update from which the verdict held
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """Every policy's estimate under one configuration."""
+
+    estimator: str
+    config: Any
+    quantity: Quantity
+    policies: Mapping[str, Estimate]
+    grades: Mapping[str, Grade]  # verdict → what it means
+    seconds: float  # for all of them, what was prepared before not counted
+    measure: str = "distance from the logs"  # what `Estimate.distance` measures
+    traces: Mapping[str, Trace] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def __getitem__(self, policy: str) -> Estimate:
+        return self.policies[policy]
+
+    def grade(self, policy: str) -> Grade:
+        return self.grades[self.policies[policy].verdict]
+
+    @property
+    def sound(self) -> list[str]:
+        """The policies whose value counts: all but the void ones."""
+        return [name for name in self.policies if self.grade(name) != "void"]
+
+
+class Estimating(Protocol):
+    """Values of every policy under every configuration: one `Estimates` for each, in their order.
+
+    workplace: a folder for checkpoints and for what can be used again (trained models), under names that hash their
+    inputs; the same call continues there after a crash. None: nothing is kept.
+    """
+
+    def __call__(
+        self,
+        policies: Mapping[str, Evaluable],
+        evidence: Evidence,
+        configs: Sequence[Any],
+        seeds: Sequence[int],
+        *,
+        workplace: Path | None = None,
+        log: Log | None = None,
+        quiet: bool = False,
+    ) -> list[Estimates]: ...
+
+
+class Preparing(Protocol):
+    """What `estimate` would do first and what depends on no policy, left in `workplace` for it to find."""
+
+    def __call__(
+        self,
+        evidence: Evidence,
+        configs: Sequence[Any],
+        seeds: Sequence[int],
+        *,
+        workplace: Path,
+        log: Log | None = None,
+        quiet: bool = False,
+    ) -> None: ...
+
+
+class Choices(NamedTuple):
+    """The configurations that a calibration chooses from; the first one wins ties."""
+
+    configs: Sequence[Any]
+    notes: tuple[str, ...] = ()  # what was left out, and why
+
+
+@dataclass(frozen=True)
+class Estimator:
+    """A way to value policies from logs."""
+
+    name: str
+    display: str
+    Config: type
+    verdicts: Mapping[str, Grade]  # its words, from good to bad
+    quantity: Callable[[Any, Evidence], Quantity]  # (config, evidence)
+    estimate: Estimating
+    choices: Callable[[Any, Evidence], Choices] = lambda config, evidence: Choices([config])
+    """(config, evidence) → what a calibration chooses from."""
+    settle: Callable[[Any, Estimates], Any] = lambda config, known: config
+    """(chosen config, its estimates of the known policies) → the configuration that candidates are valued with."""
+    prepare: Preparing | None = None
+    """None: nothing can be prepared."""
+    updates: Callable[[Any, Sequence[int]], int] = lambda config, seeds: 0
+    """(config, seeds) → updates of networks that each policy costs, for progress bars and job sizes."""
+    blind: bool = False
+    """Whether a calibration also values each known policy from evidence without its own logs."""
+    seeds: int = 1
+    """Evaluation seeds, where the user names no number."""
+
+    def changed(self, changes: Mapping[str, Any], config: Any = None) -> Any:
+        """`config` (by default the estimator's) with some of its settings changed; `part.name` reaches into a part."""
+        config = self.Config() if config is None else config
+        for name, value in changes.items():
+            config = _with(config, name.split("."), value, f"{self.name} has no setting {name!r}")
+        return config
+
+
+def _with(config: Any, path: list[str], value: Any, said: str) -> Any:
+    names = list(getattr(config, "__dataclass_fields__", {}))
+    if path[0] not in names:
+        raise IlbrlError(f"{said}; there are {', '.join(names)}")
+    inner = value if len(path) == 1 else _with(getattr(config, path[0]), path[1:], value, said)
+    return replace(config, **{path[0]: inner})

@@ -1,0 +1,151 @@
+"""Per-decision weighted importance sampling: a value without networks, where the logs carry action probabilities.
+
+    w_t = Π_{k ≤ t} π(a_k | s_k) / b(a_k | s_k)
+    V   = Σ_t γ^t · Σ_i w_t^i r_t^i / Σ_i w_t^i
+
+over the complete episodes i of all logs, held-out ones included. An episode that has ended earns 0 and keeps its last
+weight. Consistent, and biased in small samples; its weights degenerate with the horizon, which the effective number of
+episodes shows: below `FEWEST` of them the verdict is `thin`. The interval is a bootstrap over episodes. The evaluated
+policy must have probabilities: a deterministic one gives every real-valued action density 0.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ilbrl.base.errors import IlbrlError
+from ilbrl.data import Dataset, concatenate
+from ilbrl.learning.loggers import Log
+from ilbrl.ope.estimates import Estimate, Estimates, Estimator, Grade, Quantity
+from ilbrl.ope.evaluables import Evaluable, Sampled
+from ilbrl.ope.evidence import Evidence
+from ilbrl.policy import Policy
+
+FEWEST = 10  # effective episodes
+DRAWS = 200  # of the bootstrap
+VERDICTS: Mapping[str, Grade] = {"fine": "sound", "thin": "doubtful", "impossible": "void"}
+
+
+@dataclass(frozen=True)
+class Config:
+    gamma: float = 1.0
+    """Discount; 1: the return of an episode."""
+
+
+def quantity(config: Config, evidence: Evidence) -> Quantity:
+    return Quantity(config.gamma, evidence.horizon if config.gamma == 1 else None, evidence.reward)
+
+
+def estimate(
+    policies: Mapping[str, Evaluable],
+    evidence: Evidence,
+    configs: Sequence[Config],
+    seeds: Sequence[int],
+    *,
+    workplace: Path | None = None,
+    log: Log | None = None,
+    quiet: bool = False,
+) -> list[Estimates]:
+    del workplace, log, quiet
+    started, episodes = time.monotonic(), _complete(evidence)
+    chances = {name: _log_probs(name, policy, episodes) for name, policy in policies.items()}
+    found = []
+    for config in configs:
+        estimates = {name: _estimate(episodes, chances[name], config.gamma, seeds[0]) for name in policies}
+        seconds, started = time.monotonic() - started, time.monotonic()
+        found.append(
+            Estimates(
+                ESTIMATOR.name, config, quantity(config, evidence), estimates, VERDICTS, seconds,
+                "episodes per effective episode",
+            )
+        )  # fmt: skip
+    return found
+
+
+def _complete(evidence: Evidence) -> Dataset:
+    """All complete episodes whose actions have probabilities."""
+    logs = [*evidence.logs.values(), *evidence.held_out.values()]
+    if missing := [data.source for data in logs if data.log_probs is None]:
+        raise IlbrlError(
+            f"{', '.join(dict.fromkeys(missing))}: importance sampling needs the probabilities of the logged actions"
+            " (log_probs), and these logs carry none; use another estimator (--estimator models)"
+        )
+    whole = [data.episodes(np.flatnonzero(data.complete)) for data in logs]
+    joined = concatenate([data for data in whole if len(data)] or logs[:1])
+    if not joined.complete.any():
+        raise IlbrlError(f"{joined.source}: no complete episode, so there is no return to weigh")
+    return joined
+
+
+def _log_probs(name: str, policy: Any, episodes: Dataset) -> np.ndarray:
+    """[N] log-probabilities that the policy gives the logged actions."""
+    own = policy.policy if isinstance(policy, Sampled) else policy
+    if not hasattr(own, "log_prob") or (isinstance(own, Policy) and own.head == "deterministic"):
+        raise IlbrlError(
+            f"policy {name}: has no action probabilities, and importance sampling weighs by them; use another estimator"
+            " (--estimator models)"
+        )
+    chances = np.asarray(own.log_prob(episodes.observations, episodes.actions), np.float64)
+    if chances.shape != (len(episodes),):
+        raise IlbrlError(f"policy {name}: gave log-probabilities {chances.shape} for {len(episodes)} rows")
+    return chances
+
+
+def _estimate(episodes: Dataset, log_probs: np.ndarray, gamma: float, seed: int) -> Estimate:
+    assert episodes.log_probs is not None
+    assert episodes.rewards is not None
+    ratios = by_episode(episodes, log_probs - episodes.log_probs)
+    shares, earned = weights(ratios), by_episode(episodes, episodes.rewards)
+    if not np.isfinite(shares).all():
+        return Estimate(float("nan"), float("nan"), "impossible")
+    discounts = gamma ** np.arange(earned.shape[1])
+    value = weighted_value(shares, earned, discounts, np.ones((1, len(shares))))[0]
+    counts = np.random.default_rng(seed).multinomial(len(shares), np.full(len(shares), 1 / len(shares)), DRAWS)
+    drawn = weighted_value(shares, earned, discounts, counts)
+    effective = effective_episodes(shares, gamma)
+    verdict = "fine" if effective >= FEWEST else "thin"
+    distance = len(shares) / effective
+    length = float(episodes.episode_lengths.mean())
+    return Estimate(float(value), float(np.nanstd(drawn, ddof=1)), verdict, (float(value),), distance, length)
+
+
+def weights(ratios: np.ndarray) -> np.ndarray:
+    """[E, T] weights w_t of each episode from its log-ratios, up to a factor per step; after the end a ratio is 1."""
+    summed = np.cumsum(ratios, axis=1)
+    return np.exp(summed - summed.max(0))
+
+
+def weighted_value(weights: np.ndarray, earned: np.ndarray, discounts: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """[B] values, with episode i counted counts[b, i] times; a step that no episode reaches earns nothing."""
+    total, weighed = counts @ weights, counts @ (weights * earned)
+    return np.divide(weighed, total, out=np.zeros_like(weighed), where=total > 0) @ discounts
+
+
+def effective_episodes(weights: np.ndarray, gamma: float) -> float:
+    """(Σ w)² / Σ w² at the step beyond which half of the discount lies; at the last one without discount."""
+    last = weights.shape[1] - 1
+    middle = min(int(np.log(0.5) / np.log(gamma)), last) if gamma < 1 else last
+    return float(weights[:, middle].sum() ** 2 / np.square(weights[:, middle]).sum())
+
+
+def by_episode(episodes: Dataset, column: np.ndarray) -> np.ndarray:
+    """[E, T] float64: one episode per line, zeros after its end."""
+    table = np.zeros((episodes.num_episodes, int(episodes.episode_lengths.max())))
+    table[episodes.episode_of, episodes.step_of] = column
+    return table
+
+
+ESTIMATOR = Estimator(
+    name="importance",
+    display="importance sampling",
+    Config=Config,
+    verdicts=VERDICTS,
+    quantity=quantity,
+    estimate=estimate,
+)

@@ -1,0 +1,221 @@
+"""The evidence of an off-policy evaluation: logs to learn from, episodes held out, initial states.
+
+The true rewards of the logs are read here and nowhere else in the project. Logs without rewards get the intrinsic
+reward instead, closeness to the expert's steps, and every number says so (`Quantity.reward`):
+
+    r_I(s, a) = 1 − √(d / d_max),    d = min over the expert's (s′, a′) of ‖φ(s, a) − φ(s′, a′)‖₂
+
+with φ and d_max as in `rewards.soft_support`, but over at most `EXPERT_ROWS` of the expert's steps, so that it can be
+computed by brute force inside a compiled rollout.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ilbrl.base.errors import IlbrlError
+from ilbrl.data import Dataset, concatenate
+from ilbrl.data.splits import Composition
+from ilbrl.learning.batches import Spec
+
+Reward = Literal["logged", "intrinsic"]
+
+EXPERT_ROWS = 4096  # of the expert's steps, spread evenly, that closeness is measured to
+SEARCHED = 20_000  # rows of the other logs, spread evenly, among which d_max is found
+FEWEST_STARTS = 20  # held-out initial states; with fewer, those of all episodes serve
+PIECE = 4096  # rows labelled at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Closeness:
+    """The intrinsic reward as a function, usable inside jit: [..., obs_dim], [..., act_dim] in the user's units."""
+
+    expert: jax.Array  # [R, obs_dim + act_dim] φ of the expert's steps
+    spec: Spec
+    d_max: float
+
+    @staticmethod
+    def to(expert: Dataset, logs: Dataset, spec: Spec, rows: int = EXPERT_ROWS) -> Closeness:
+        """Closeness to `expert`; the farthest row of `logs` is worth 0, and so is everything farther away."""
+        if not len(expert):
+            raise IlbrlError(f"{expert.source}: no expert rows, so nothing to be close to")
+        near = expert.transitions(0, len(expert)) if len(expert) <= rows else _spread_out(expert, rows)
+        features = jnp.concatenate([spec.standardise(near.observations), spec.scale_actions(near.actions)], 1)
+        bare = Closeness(features, spec, 1.0)
+        others = _spread_out(logs, min(SEARCHED, len(logs)))
+        farthest = max((float(d.max()) for d in bare._in_pieces(bare.distance, others)), default=0.0)
+        return replace(bare, d_max=farthest)
+
+    def distance(self, observations: jax.Array, actions: jax.Array) -> jax.Array:
+        """[...] distance to the nearest expert step."""
+        spec = self.spec
+        centre, half_range = (spec.action_high + spec.action_low) / 2, (spec.action_high - spec.action_low) / 2
+        x = jnp.concatenate([(observations - spec.obs_mean) / spec.obs_std, (actions - centre) / half_range], -1)
+        cross = jnp.matmul(x, self.expert.T, precision=jax.lax.Precision.HIGHEST)
+        squared = jnp.square(x).sum(-1) + (jnp.square(self.expert).sum(-1) - 2 * cross).min(-1)
+        return jnp.sqrt(jnp.maximum(squared, 0.0))
+
+    def __call__(self, observations: jax.Array, actions: jax.Array) -> jax.Array:
+        """[...] rewards in [0, 1]."""
+        if self.d_max == 0:
+            return jnp.ones(jnp.shape(observations)[:-1])
+        return 1 - jnp.sqrt(jnp.minimum(self.distance(observations, actions) / self.d_max, 1.0))
+
+    def label(self, data: Dataset) -> Dataset:
+        """The same rows, rewarded by closeness."""
+        pieces = self._in_pieces(self, data)
+        return replace(data, rewards=np.concatenate([*pieces, np.zeros(0, np.float32)]))
+
+    def _in_pieces(self, function, data: Dataset) -> list[np.ndarray]:
+        compiled = jax.jit(function)
+        return [
+            np.asarray(compiled(data.observations[i : i + PIECE], data.actions[i : i + PIECE]))
+            for i in range(0, len(data), PIECE)
+        ]
+
+
+def _spread_out(data: Dataset, rows: int) -> Dataset:
+    """So many rows, evenly spaced; what is left has no episodes to speak of."""
+    chosen = np.linspace(0, len(data) - 1, rows).astype(int) if rows else np.zeros(0, int)
+    apart = np.ones(rows, bool)
+    return Dataset(
+        data.observations[chosen], data.actions[chosen], data.next_observations[chosen], apart, apart,
+        source=data.source,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What estimators learn from and where they value policies. Make one with `of` or `of_composition`."""
+
+    logs: Mapping[str, Dataset]  # name → rows to learn from, rewarded; the expert's are called "expert"
+    held_out: Mapping[str, Dataset]  # name → episodes that nobody learns from, rewarded alike; may lack names
+    initial_observations: np.ndarray  # [M, obs_dim] states at which policies are valued
+    spec: Spec  # normaliser and action bounds
+    horizon: int  # the logs' own time limit: the length of their longest episode
+    closeness: Closeness | None = None  # the intrinsic reward, where the logs carry none
+    notes: tuple[str, ...] = field(default=())
+
+    @staticmethod
+    def of(
+        logs: Mapping[str, Dataset],
+        *,
+        held_out: Mapping[str, Dataset] | None = None,
+        initial_observations: np.ndarray | None = None,
+        spec: Spec | None = None,
+        demonstrations: Dataset | None = None,
+        intrinsic: bool | None = None,
+        notes: tuple[str, ...] = (),
+    ) -> Evidence:
+        """Evidence from named logs.
+
+        initial_observations: by default those of the held-out episodes, or of all where these are few.
+        spec: by default the normaliser of all logs.
+        demonstrations: the expert's steps that closeness is measured to; by default the log "expert".
+        intrinsic: True: values of the intrinsic reward, whatever the logs carry. None: only where a log carries none.
+        """
+        logs = {name: data for name, data in logs.items() if len(data)}
+        if not logs:
+            raise IlbrlError("evaluation needs logs to learn from: none has a row")
+        held_out = {name: data for name, data in (held_out or {}).items() if len(data)}
+        union = concatenate(list(logs.values()))
+        spec = spec or Spec.of(union)
+        starts = initial_observations
+        if starts is None:
+            first = [data.initial_observations for data in held_out.values()]
+            if sum(map(len, first)) < FEWEST_STARTS:
+                first += [data.initial_observations for data in logs.values()]
+            starts = np.concatenate(first)
+        if not len(starts):
+            raise IlbrlError(f"{union.source}: no initial observations to value policies at")
+        every = (*logs.values(), *held_out.values())
+        horizon = int(max(data.episode_lengths.max() for data in every))
+        if intrinsic is None:
+            intrinsic = any(data.rewards is None for data in every)
+        if not intrinsic:
+            _require_rewards(union)
+            return Evidence(logs, held_out, starts, spec, horizon, None, notes)
+        expert = demonstrations if demonstrations is not None else logs.get("expert")
+        if expert is None:
+            raise IlbrlError(
+                f"{union.source}: without rewards, policies are valued by their closeness to the expert, and no log is"
+                ' called "expert"; name the expert\'s, or add a rewards column'
+            )
+        closeness = Closeness.to(expert, union, spec)
+        labelled = [{name: closeness.label(data) for name, data in part.items()} for part in (logs, held_out)]
+        note = "values are of the intrinsic reward, closeness to the expert's steps, and not of a task's reward"
+        return Evidence(labelled[0], labelled[1], starts, spec, horizon, closeness, (*notes, note))
+
+    @staticmethod
+    def of_composition(composition: Composition, intrinsic: bool | None = None) -> Evidence:
+        """The evaluation and validation parts of a split, under the names "expert" and "logs".
+
+        The normaliser is that of the training data, and closeness is measured to the expert episodes trained on.
+        """
+        validation = composition.validation
+        assert validation.is_expert is not None
+        by_expert = validation.is_expert[validation.episode_starts]
+        halves = {"expert": by_expert, "logs": ~by_expert}
+        return Evidence.of(
+            {"expert": composition.evaluation_expert, "logs": composition.evaluation_logs},
+            held_out={name: validation.episodes(np.flatnonzero(half)) for name, half in halves.items()},
+            spec=Spec.of(composition.training),
+            demonstrations=composition.training_expert,
+            intrinsic=intrinsic,
+            notes=composition.notes,
+        )
+
+    @property
+    def reward(self) -> Reward:
+        return "logged" if self.closeness is None else "intrinsic"
+
+    @cached_property
+    def union(self) -> Dataset:
+        """All rows to learn from, log after log."""
+        return concatenate(list(self.logs.values()))
+
+    def without(self, log: str) -> Evidence | None:
+        """The same without the rows of one log; None where nothing would be left. Initial states and horizon stay."""
+        rest = {name: data for name, data in self.logs.items() if name != log}
+        return replace(self, logs=rest) if rest else None
+
+    def rewarded(self, episodes: Dataset) -> Dataset:
+        """Other episodes with the reward that is valued here."""
+        return episodes if self.closeness is None else self.closeness.label(episodes)
+
+    def value_range(self, gamma: float) -> tuple[float, float]:
+        """The discounted values that the logs' rewards allow; 0 is always among them, for an episode may end."""
+        assert self.union.rewards is not None
+        low, high = min(float(self.union.rewards.min()), 0.0), max(float(self.union.rewards.max()), 0.0)
+        return low / (1 - gamma), high / (1 - gamma)
+
+    @cached_property
+    def content_hash(self) -> str:
+        """Of everything that an estimate depends on."""
+        digest = hashlib.sha256(np.ascontiguousarray(self.initial_observations).tobytes())
+        for name, data in (*self.logs.items(), *self.held_out.items()):
+            digest.update(f"{name} {data.content_hash}".encode())
+        for array in (self.spec.obs_mean, self.spec.obs_std, self.spec.action_low, self.spec.action_high):
+            digest.update(np.ascontiguousarray(array, np.float32).tobytes())
+        return digest.hexdigest()
+
+
+def _require_rewards(union: Dataset) -> None:
+    if union.rewards is None:
+        raise IlbrlError(
+            f"{union.source}: not all of these logs carry rewards; add a rewards column, or value policies by their"
+            " closeness to the expert (intrinsic=True)"
+        )
+    if not np.isfinite(union.rewards).all():
+        row = int(np.flatnonzero(~np.isfinite(union.rewards))[0])
+        raise IlbrlError(f"{union.source}: rewards: row {row} is not finite; repair it or leave it out")
+    if not union.rewards.any():
+        raise IlbrlError(f"{union.source}: all rewards are 0, so every policy is worth 0; is the column right?")

@@ -1,0 +1,110 @@
+"""What estimators learn from: logs by name, what is left out, and the intrinsic reward where there is no other."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+
+from ilbrl import ope
+from ilbrl.base.errors import IlbrlError
+from ilbrl.data.splits import CompositionSizes, compose
+from ilbrl.learning.batches import Spec
+from ilbrl.rewards import soft_support
+
+SIZES = CompositionSizes(training=1000, expert_episodes=2, evaluation=1000, validation=400)
+
+
+@pytest.fixture(scope="module")
+def logs(linear):
+    return {"expert": linear.log(0.8, 0.1, 30), "logs": linear.log(0.1, 0.3, 40, steps=30, seed=1)}
+
+
+def bare(log):
+    return replace(log, rewards=None)
+
+
+def test_a_split_becomes_evidence(linear):
+    composition = compose(linear.log(0.8, 0.1, 80), linear.log(0.1, 0.3, 120, seed=1), SIZES)
+    evidence = ope.Evidence.of_composition(composition)
+    assert evidence.logs["expert"].content_hash == composition.evaluation_expert.content_hash
+    assert evidence.logs["logs"].content_hash == composition.evaluation_logs.content_hash
+    held_out = [evidence.held_out[name].num_episodes for name in ("expert", "logs")]
+    assert sum(held_out) == composition.validation.num_episodes
+    assert len(evidence.initial_observations) >= 20 or len(evidence.initial_observations) > sum(held_out)
+    np.testing.assert_array_equal(evidence.spec.obs_mean, Spec.of(composition.training).obs_mean)
+    assert evidence.reward == "logged"
+
+
+def test_few_held_out_episodes_bring_the_initial_states_of_all(logs):
+    assert len(ope.Evidence.of(logs).initial_observations) == 70
+    few = {"expert": logs["expert"].episodes(range(3))}
+    assert len(ope.Evidence.of(logs, held_out=few).initial_observations) == 73
+    many = {"logs": logs["logs"].episodes(range(25))}
+    assert len(ope.Evidence.of(logs, held_out=many).initial_observations) == 25
+
+
+def test_two_demonstrations_and_one_log_are_enough(linear, logs):
+    evidence = ope.Evidence.of({"expert": logs["expert"].episodes(range(2)), "logs": logs["logs"]})
+    assert evidence.horizon == 30
+    assert evidence.without("expert") is not None
+    alone = ope.Evidence.of({"expert": logs["expert"].episodes(range(1))})
+    assert alone.without("expert") is None
+
+
+def test_leaving_a_log_out_keeps_all_else(logs):
+    whole = ope.Evidence.of(logs)
+    rest = whole.without("logs")
+    assert rest is not None
+    assert list(rest.logs) == ["expert"]
+    assert rest.horizon == whole.horizon == 30
+    np.testing.assert_array_equal(rest.initial_observations, whole.initial_observations)
+    assert rest.content_hash != whole.content_hash
+
+
+def test_logs_without_rewards_are_rewarded_by_closeness(logs):
+    """As soft support labels them, where the expert's rows are few enough to be all there."""
+    evidence = ope.Evidence.of({name: bare(log) for name, log in logs.items()})
+    assert evidence.reward == "intrinsic"
+    labels = soft_support.label(logs["expert"], logs["logs"], soft_support.standard_features(evidence.spec), quiet=True)
+    np.testing.assert_allclose(evidence.logs["logs"].rewards, labels.reward[len(logs["expert"]) :], atol=2e-3)
+    np.testing.assert_allclose(evidence.logs["expert"].rewards, 1.0, atol=0.03)  # √ of what float32 leaves of 0
+    assert evidence.closeness is not None
+    assert evidence.closeness.d_max == pytest.approx(labels.d_max, rel=1e-4)
+    assert "intrinsic reward" in evidence.notes[0]
+
+
+def test_closeness_against_brute_force(logs):
+    spec = Spec.of(logs["logs"])
+    closeness = ope.Closeness.to(logs["expert"], logs["logs"], spec, rows=50)
+    x = np.linspace(-2, 2, 40, dtype=np.float32).reshape(2, 20, 1)
+    u = np.linspace(1, -1, 40, dtype=np.float32).reshape(2, 20, 1)
+    rows, expert = np.linspace(0, 749, 50).astype(int), logs["expert"]
+    asked = (x.reshape(-1, 1), u.reshape(-1, 1)), (expert.observations[rows], expert.actions[rows])
+    features = [np.hstack([spec.standardise(s), spec.scale_actions(a)]) for s, a in asked]
+    distance = cdist(*features).min(1).reshape(2, 20)
+    np.testing.assert_allclose(closeness.distance(x, u), distance, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(closeness(x, u), 1 - np.sqrt(np.minimum(distance / closeness.d_max, 1)), atol=2e-2)
+
+
+def test_what_cannot_be_valued_is_said(logs):
+    with pytest.raises(IlbrlError, match="none has a row"):
+        ope.Evidence.of({"expert": logs["expert"].transitions(0, 0)})
+    with pytest.raises(IlbrlError, match='no log is called "expert"'):
+        ope.Evidence.of({"logs": bare(logs["logs"])})
+    with pytest.raises(IlbrlError, match="not all of these logs carry rewards"):
+        ope.Evidence.of({"expert": logs["expert"], "logs": bare(logs["logs"])}, intrinsic=False)
+    with pytest.raises(IlbrlError, match="all rewards are 0"):
+        ope.Evidence.of({"logs": replace(logs["logs"], rewards=np.zeros(len(logs["logs"])))})
+    holed = replace(logs["logs"], rewards=np.where(np.arange(1200) == 7, np.nan, logs["logs"].rewards))
+    with pytest.raises(IlbrlError, match="row 7 is not finite"):
+        ope.Evidence.of({"logs": holed})
+
+
+def test_quantities_are_named_and_counted(logs):
+    log = logs["logs"]
+    assert str(ope.Quantity(0.9)) == "discounted return at γ = 0.9"
+    assert "closeness" in str(ope.Quantity(1.0, 30, "intrinsic"))
+    np.testing.assert_allclose(ope.Quantity(1.0, 30).returns(log), log.returns())
+    by_hand = [log.rewards[s : s + 5].sum() for s in log.episode_starts]
+    np.testing.assert_allclose(ope.Quantity(1.0, 5).returns(log), by_hand, rtol=1e-5)
