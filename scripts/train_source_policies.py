@@ -30,7 +30,7 @@ from ilbrl.base.errors import IlbrlError
 from ilbrl.base.files import written_whole
 from ilbrl.learning.checkpoint import Checkpoint
 from ilbrl.learning.nets import Layers, Optimised, descend, init_mlp, init_twin, mlp, optimised, polyak, twin_critics
-from ilbrl.policy import Policy
+from ilbrl.policy import Layer, Policy
 
 LOG_STD_BOUNDS = (-5.0, 2.0)
 SHARES = {"expert": 1.0, "medium": 0.5, "rung1": 0.2, "rung2": 0.65, "rung3": 0.85}  # of the expert's score
@@ -134,7 +134,7 @@ def insert(buffer: jax.Array, rows: np.ndarray, start: int) -> jax.Array:
 
 def export(actor: Layers, high: np.ndarray, task: str) -> Policy:
     """The actor as a policy in NumPy, which also plays here: tiny calls would only hold up the accelerator."""
-    layers = tuple((np.asarray(layer["w"]), np.asarray(layer["b"])) for layer in jax.device_get(actor))
+    layers = tuple(Layer(layer["w"], layer["b"]) for layer in jax.device_get(actor))
     return Policy(layers, -high, high, "tanh_gaussian", log_std_bounds=LOG_STD_BOUNDS, metadata={"task": task})
 
 

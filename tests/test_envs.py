@@ -110,7 +110,9 @@ def test_any_environment_and_any_object_that_acts():
     ("task", "message"),
     [
         ("Nope-v1", "no environment 'Nope-v1'"),
-        ("no_such_module:Nope-v1", "no environment"),
+        ("no_such_module:Nope-v1", "would run the module 'no_such_module', and a name alone must not do that"),
+        ("json:Nope-v1", "no environment 'json:Nope-v1'"),  # imported, and no environment of it
+        ("json:json:Nope-v1", "no environment"),
         ("CartPole-v1", "its actions are Discrete"),
         ("Hopper-v5", r"with actions \(4, 1\), expected \(4, 3\)"),
     ],
@@ -124,6 +126,11 @@ def test_what_cannot_be_played_is_said_in_one_sentence(task, message):
 def test_impossible_settings_are_refused(options):
     with pytest.raises(IlbrlError):
         envs.rollout(STILL, "Pendulum-v1", **{"episodes": 1, **options})
+
+
+def test_a_module_that_is_not_there_is_named():
+    with pytest.raises(IlbrlError, match="no environment 'no_such_module:Nope-v1': No module named 'no_such_module'"):
+        envs.import_module_of("no_such_module:Nope-v1")
 
 
 def test_without_gymnasium_the_message_says_what_to_install(monkeypatch):

@@ -9,9 +9,11 @@ import subprocess
 import sys
 import time
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
+import ilbrl
 from ilbrl.base.errors import IlbrlError
 from ilbrl.base.processes import run_units
 
@@ -56,6 +58,19 @@ def test_code_a_child_cannot_import_is_named(tmp_path, monkeypatch):
         assert list(run_units(double, None, [1, 2], 1)) == [2, 4]
     with pytest.raises(IlbrlError, match=r"cannot import the code it was sent.*passing_module"):
         list(run_units(double, None, [1], 1))
+
+
+def test_children_find_what_their_parent_finds_and_nothing_in_the_current_folder(tmp_path):
+    (tmp_path / "lying_around.py").write_text("")
+    script = (
+        "from ilbrl.base.processes import run_units\n"
+        "print(*run_units(eval, \"__import__('importlib.util').util.find_spec('lying_around') is None\", [{}], 1))"
+    )
+    environment = os.environ | {"PYTHONPATH": str(Path(ilbrl.__file__).parents[1])}
+    for flags, hidden in ((["-P"], "True"), ([], "False")):
+        command = [sys.executable, *flags, "-c", script]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert done.stdout.split() == [hidden], done.stderr
 
 
 def test_a_killed_child_is_reported():

@@ -1,8 +1,13 @@
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import ilbrl
 from ilbrl.cli import main
 from ilbrl.data.benchmark import source_policy
 from ilbrl.policy import Policy
@@ -46,13 +51,41 @@ def test_bad_requests_are_one_sentence(capsys, words, message):
     assert message in capsys.readouterr().err
 
 
-def test_a_policy_that_answers_with_nan_has_no_return(capsys, tmp_path):
+def test_a_policy_that_holds_nan_has_no_return(capsys, tmp_path):
     layers = ((np.full((3, 1), np.nan, np.float32), np.zeros(1, np.float32)),)
     file = Policy(layers, np.full(1, -2.0), np.full(1, 2.0)).save(tmp_path / "nan")
     assert main(["rollout", "--policy", str(file), "--env", "Pendulum-v1", "--episodes", "1", "--json"]) == 2
     shown = capsys.readouterr()
-    assert "some actions of the policy are not finite" in shown.err
+    assert "nan.safetensors: w0 holds numbers that are not finite" in shown.err
     assert shown.out == ""
+
+
+STRANGER = """
+from pathlib import Path
+import gymnasium
+Path("it-ran").touch()
+gymnasium.register("Stranger-v0", "gymnasium.envs.classic_control.pendulum:PendulumEnv", max_episode_steps=5)
+"""
+
+
+def test_a_task_named_by_a_file_runs_no_code_and_one_typed_by_the_user_does(tmp_path):
+    """As the console script: in a process of its own, without the current folder on its path."""
+    (tmp_path / "stranger.py").write_text(STRANGER)
+    layers = ((np.zeros((3, 1), np.float32), np.zeros(1, np.float32)),)
+    metadata = {"task": "stranger:Stranger-v0"}
+    Policy(layers, np.full(1, -2.0), np.full(1, 2.0), metadata=metadata).save(tmp_path / "policy")
+    script = "import sys; from ilbrl.cli import main; sys.exit(main())"
+    words = ["rollout", "--policy", "policy.safetensors", "--episodes", "1"]
+    command = [sys.executable, "-P", "-c", script, *words]
+    how = {"cwd": tmp_path, "env": os.environ | {"PYTHONPATH": str(Path(ilbrl.__file__).parents[1])}}
+    done = subprocess.run(command, **how, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "would run the module 'stranger'" in done.stderr
+    assert not (tmp_path / "it-ran").exists()
+    done = subprocess.run([*command, "--env", "stranger:Stranger-v0"], **how, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "5.0 steps" in done.stdout
+    assert (tmp_path / "it-ran").exists()
 
 
 def test_a_policy_that_does_not_know_its_task_needs_one(capsys, tmp_path):

@@ -172,6 +172,21 @@ def test_measured_returns_are_reproduced(task, level):
     assert played.discounted_returns.mean() == pytest.approx(measured["discounted_return_mean"], rel=0.05)
 
 
+def test_a_policy_is_found_by_its_file_or_its_built_in_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    built_in = benchmark.find_policy("hopper/expert")
+    assert built_in.metadata["name"] == "expert"
+    file = tmp_path / "hopper" / "expert"
+    file.parent.mkdir()
+    benchmark.source_policy("hopper", "medium").save(tmp_path / "other").rename(file)
+    assert benchmark.find_policy("hopper/expert").metadata["name"] == "medium"  # your own file comes first
+    assert isinstance(benchmark.find_player("hopper/random"), envs.UniformPolicy)
+    with pytest.raises(IlbrlError, match="hopper/random: draws uniform actions"):
+        benchmark.find_policy("hopper/random")
+    with pytest.raises(IlbrlError, match="hopper/best: no such policy file"):
+        benchmark.find_policy("hopper/best")
+
+
 def test_an_unknown_source_policy_is_refused():
     with pytest.raises(IlbrlError, match="no source policy hopper/random"):
         benchmark.source_policy("hopper", "random")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,7 +19,7 @@ from ilbrl.data.doctor import require_healthy
 from ilbrl.learning.loggers import Log, json_lines
 from ilbrl.learning.population import Fitted
 from ilbrl.learning.population import fit as train
-from ilbrl.policy import Policy
+from ilbrl.policy import Layer, Policy
 from ilbrl.rewards import Labels, Logits
 
 DIVERGENCE_FACTOR = 100.0
@@ -104,8 +104,11 @@ def fit(
         "commit": commit(),
     }
     policies = [
-        export(module.actor_layers(fitted.member(p)), prepared).with_metadata(
-            **origin, config=asdict(c), seed=seed, diverged_at=int(fitted.diverged_at[p])
+        replace(
+            export(module.actor_layers(fitted.member(p)), prepared),
+            obs_low=np.minimum(expert.observations.min(0), data.observations.min(0)),
+            obs_high=np.maximum(expert.observations.max(0), data.observations.max(0)),
+            metadata={**origin, "config": asdict(c), "seed": seed, "diverged_at": int(fitted.diverged_at[p])},
         )
         for p, (c, seed) in enumerate(members)
     ]
@@ -120,7 +123,7 @@ def export(layers: Sequence[dict[str, np.ndarray]], prepared: Prepared) -> Polic
     """The deployable policy of an actor: normaliser and action bounds inside."""
     spec = prepared.spec
     return Policy(
-        layers=tuple((np.asarray(layer["w"]), np.asarray(layer["b"])) for layer in layers),
+        layers=tuple(Layer(layer["w"], layer["b"], layer.get("scale"), layer.get("shift")) for layer in layers),
         action_low=spec.action_low,
         action_high=spec.action_high,
         obs_mean=spec.obs_mean,

@@ -1,8 +1,9 @@
-"""Files that are either there whole or not there at all, logs that grow line by line, and files one may not read."""
+"""Files that are written whole or not at all, logs that grow line by line, and files that cannot be read."""
 
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -31,7 +32,7 @@ def written_whole(path: str | Path) -> Iterator[Path]:
             f"{path}: cannot be written ({error.strerror or error}); what was there before is untouched"
         ) from None
     finally:
-        with suppress(OSError):  # where the folder is a file, the partial file is no file that is missing
+        with suppress(OSError):  # after a success it has moved; if its folder could not be made, it never existed
             partial.unlink()
 
 
@@ -46,8 +47,23 @@ def append(path: Path, line: str) -> None:
 
 
 def require_readable(path: Path) -> None:
-    """Refuse a file that may not be read, for libraries take it for one that is damaged or missing."""
+    """Refuse a file that may not be read: libraries report it as damaged or missing."""
     try:
         path.open("rb").close()
     except OSError as error:
         raise IlbrlError(f"{path}: cannot be read ({error.strerror or error})") from None
+
+
+def require_file(path: Path, what: str = "file") -> None:
+    """Refuse what is missing, a folder, a device or pipe (reading it could wait for ever), or may not be read."""
+    try:
+        mode = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a name with a null character
+        raise IlbrlError(f"{path}: no such {what}") from None
+    except OSError as error:
+        raise IlbrlError(f"{path}: cannot be read ({error.strerror or error})") from None
+    if stat.S_ISDIR(mode):
+        raise IlbrlError(f"{path}: is a folder; name a {what}")
+    if not stat.S_ISREG(mode):
+        raise IlbrlError(f"{path}: is a device or a pipe; name a {what}")
+    require_readable(path)

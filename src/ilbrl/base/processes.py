@@ -81,9 +81,10 @@ def _packed(job: Any) -> bytes | None:
 
 
 def _start() -> subprocess.Popen[bytes]:
+    # A child finds the modules that this process finds. -P: and not, before all of them, those of the current folder.
     search_path = os.pathsep.join(path or str(Path.cwd()) for path in sys.path)
     return subprocess.Popen(
-        [sys.executable, "-c", "from ilbrl.base.processes import serve; serve()"],
+        [sys.executable, "-P", "-c", "from ilbrl.base.processes import serve; serve()"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, **LINEAR_ALGEBRA, "PYTHONPATH": search_path},

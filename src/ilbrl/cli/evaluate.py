@@ -16,7 +16,7 @@ from ilbrl.cli.evaluate_setting import UNTUNED, Evaluator, sized
 from ilbrl.cli.evaluate_text import as_text
 from ilbrl.cli.named import load_named, warn_about
 from ilbrl.data import Dataset
-from ilbrl.data.benchmark import is_benchmark, source_policy
+from ilbrl.data.benchmark import find_policy
 from ilbrl.data.splits import Composition
 from ilbrl.learning.population import forget_checkpoint
 from ilbrl.ope.plots import Point, curves_of, plot_calibration, plot_curves
@@ -77,7 +77,7 @@ def main(words: list[str]) -> int:
     """Run `ilbrl evaluate …`; the exit code is 1 if all estimates diverged or their tuning says not to trust them."""
     args = tyro.cli(Arguments, args=words, prog="ilbrl evaluate", config=(tyro.conf.FlagCreatePairsOff,))
     _check(args)
-    policies = {name: find_policy(name) for name in args.policy}
+    policies = {name: policy_named(name) for name in args.policy}
     expert = load_named(args.expert, count_in="episodes", quiet=args.quiet)
     logs = load_named(args.data, quiet=args.quiet)
     warn_about(logs, expert, "evaluation")
@@ -108,14 +108,14 @@ def main(words: list[str]) -> int:
     return int(_is_bad_news(result))
 
 
-def find_policy(name: str) -> Policy:
+def policy_named(name: str) -> Policy:
     """A policy file, a built-in policy, or the one stored beside the data in `logged:FILE`."""
     if name.startswith("logged:"):
         log = load_named(name.removeprefix("logged:"))
         if log.policy is None:
             raise IlbrlError(f"{log.source}: carries no behaviour policy; give the policy's own file")
         return log.policy
-    return source_policy(*name.split("/")) if is_benchmark(name) and not Path(name).exists() else Policy.load(name)
+    return find_policy(name)
 
 
 def _check(args: Arguments) -> None:
@@ -157,7 +157,7 @@ def _known(text: str, composition: Composition) -> list[ope.Known]:
         where, _, logs = where.partition("@")
         if not name or not where:
             raise IlbrlError(f"--known: {entry!r} is not NAME=POLICY or NAME=POLICY@LOGS")
-        policy = find_policy(where)
+        policy = policy_named(where)
         sides: dict[str, Any] = {"expert": policy if name == "expert" else None, "exploratory": None}
         if name != "expert":
             sides["exploratory"] = policy

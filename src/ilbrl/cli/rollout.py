@@ -10,9 +10,9 @@ import tyro
 from tyro.conf import FlagCreatePairsOff, arg
 
 from ilbrl.base.errors import IlbrlError
-from ilbrl.data.benchmark import is_benchmark, source_policy
+from ilbrl.data.benchmark import find_player
 from ilbrl.data.summary import sparkline
-from ilbrl.envs import NOT_D4RL, Rollouts, UniformPolicy, rollout
+from ilbrl.envs import NOT_D4RL, Rollouts, UniformPolicy, import_module_of, rollout
 from ilbrl.policy import Policy
 
 _ABOUT = """Play a policy for some episodes with all cores and report its return.
@@ -48,10 +48,10 @@ def _rollout(
         workers: Processes; by default one per core. The result does not depend on it.
         json: Print one JSON object instead of text.
     """
-    player, own_task = _find_policy(policy)
-    task = env or own_task
-    if task is None:
-        raise IlbrlError(f"{policy}: does not say which task it was made for; name it with --env")
+    player = find_player(policy)
+    if env is not None:
+        import_module_of(env)
+    task = env or _own_task(player, policy)
     stochastic = stochastic or isinstance(player, UniformPolicy)
     played = rollout(player, task, episodes, seed, stochastic, workers, quiet=json)
     if json:
@@ -61,16 +61,12 @@ def _rollout(
     return 0
 
 
-def _find_policy(name: str) -> tuple[Policy | UniformPolicy, str | None]:
-    """The policy, and the task it was made for where it is known."""
-    if not is_benchmark(name):
-        policy = Policy.load(name)
-        return policy, policy.metadata.get("task")
-    task, level = name.split("/")
-    if level == "random":
-        expert = source_policy(task, "expert")
-        return UniformPolicy(expert.action_low, expert.action_high), task
-    return source_policy(task, level), task
+def _own_task(player: Policy | UniformPolicy, name: str) -> str:
+    """The task a policy was made for."""
+    task = name.split("/")[0] if isinstance(player, UniformPolicy) else player.metadata.get("task")
+    if not isinstance(task, str):
+        raise IlbrlError(f"{name}: does not say which task it was made for; name it with --env")
+    return task
 
 
 def _facts(policy: str, stochastic: bool, seed: int, played: Rollouts) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import tyro
 
 from ilbrl.base.errors import IlbrlError
-from ilbrl.envs import NOT_D4RL
+from ilbrl.envs import NOT_D4RL, import_module_of
 from ilbrl.study.executors.local import spread_over_cores
 from ilbrl.study.run import StudyResult, reveal
 from ilbrl.study.study import Study, preset_names
@@ -77,6 +77,8 @@ def parse(words: list[str]) -> tuple[Run, Study]:
     config = (tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff)
     parsed: Any = tyro.cli(arguments, args=words[1:], prog=f"ilbrl tune {words[0]}", config=config)
     given: Study = parsed.study
+    if given.task and any(word.partition("=")[0] == "--task" for word in words):
+        import_module_of(given.task)  # typed here, and so trusted; what only stands in a file is not
     known, ranges = study.known | given.known, study.search.ranges | given.search.ranges
     return parsed.run, _with_tables(given, known, ranges, study.evaluation.evaluator | given.evaluation.evaluator)
 

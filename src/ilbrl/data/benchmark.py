@@ -43,6 +43,21 @@ def is_benchmark(name: str) -> bool:
     return task in TASKS and level in LEVELS
 
 
+def find_player(name: str) -> Policy | UniformPolicy:
+    """What plays by this name: a built-in policy (`hopper/expert`) or a policy file; your own file comes first."""
+    if is_benchmark(name) and not Path(name).is_file():
+        return _player(*name.split("/"))
+    return Policy.load(name)
+
+
+def find_policy(name: str) -> Policy:
+    """`find_player`, where only a policy with a network will do."""
+    found = find_player(name)
+    if isinstance(found, UniformPolicy):
+        raise IlbrlError(f"{name}: draws uniform actions and has no network; it can be played, but not evaluated")
+    return found
+
+
 def source_policy(task: str, level: str) -> Policy:
     """The stochastic policy behind the dataset `task/level`; its metadata holds its measured returns."""
     path = _POLICIES / f"{task}-{level}.safetensors"
@@ -50,6 +65,13 @@ def source_policy(task: str, level: str) -> Policy:
         known = ", ".join(level for level in LEVELS if level != "random")
         raise IlbrlError(f"no source policy {task}/{level}: the tasks are {', '.join(TASKS)}, the policies {known}")
     return Policy.load(path)
+
+
+def _player(task: str, level: str) -> Policy | UniformPolicy:
+    if level != "random":
+        return source_policy(task, level)
+    expert = source_policy(task, "expert")
+    return UniformPolicy(expert.action_low, expert.action_high)
 
 
 def measured_returns() -> dict[str, Any]:
@@ -104,8 +126,7 @@ def cache_folder() -> Path:
 
 def _collect(task: str, level: str, seed: int, transitions: int, folder: Path, quiet: bool) -> Dataset:
     """Collect unit after unit into `folder`, beginning with those already there, and join them."""
-    expert = source_policy(task, "expert")
-    policy = UniformPolicy(expert.action_low, expert.action_high) if level == "random" else source_policy(task, level)
+    policy = _player(task, level)
     # the name is part of the seed: else all policies of a task would start from the same states
     entropy = (seed, zlib.crc32(f"{task}/{level}".encode()))
     files = (folder / f"unit-{i:05}.npz" for i in itertools.count())

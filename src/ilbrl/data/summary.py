@@ -108,7 +108,7 @@ def _behaviour(dataset: Dataset) -> dict[str, Any]:
         "found": True,
         "head": policy.head,
         "activation": policy.activation,
-        "layers": [policy.obs_dim, *(weight.shape[1] for weight, _ in policy.layers)],
+        "layers": [policy.obs_dim, *(len(layer.bias) for layer in policy.layers)],
         "log_prob_max_error": None if errors is None else _number(errors.max()),
     }
 

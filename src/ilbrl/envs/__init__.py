@@ -15,6 +15,7 @@ from ilbrl.envs.tasks import (
     closed,
     environment_calls,
     find_task,
+    import_module_of,
     make,
     normalised_score,
 )
@@ -32,6 +33,7 @@ __all__ = [
     "collection_workers",
     "environment_calls",
     "find_task",
+    "import_module_of",
     "make",
     "normalised_score",
     "rollout",

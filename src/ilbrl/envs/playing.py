@@ -75,7 +75,7 @@ def _lanes(task: str, number: int) -> list[_Lane]:
     """A process keeps its environments: making sixteen takes as long as thousands of steps."""
     lanes = []
     for _ in range(number):
-        env: Any = build(task)
+        env: Any = build(task, trusted=True)
         limit = env.spec.max_episode_steps or DEFAULT_TIME_LIMIT
         while type(env).__name__ in _INERT_WRAPPERS:
             env = env.env

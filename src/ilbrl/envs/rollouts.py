@@ -14,7 +14,7 @@ from ilbrl.base.errors import IlbrlError
 from ilbrl.base.processes import run_units, usable_cores
 from ilbrl.base.progress import progress
 from ilbrl.envs.playing import Play, play_unit
-from ilbrl.envs.tasks import EnvironmentCalls, count, normalised_score, require_open
+from ilbrl.envs.tasks import EnvironmentCalls, count, normalised_score, require_imported, require_open
 
 EVALUATION, COLLECTION = 0, 1  # streams of randomness
 EVALUATION_LANES = 4  # few, so that 30 episodes spread over many cores
@@ -81,6 +81,7 @@ def rollout_all(
 ) -> Generator[Rollouts]:
     """`rollout` of each policy, in order and with the same environment seeds, by one set of processes."""
     require_open(purpose)
+    require_imported(task)
     if episodes < 1:
         raise IlbrlError(f"a rollout needs at least one episode, not {episodes}")
     plays = [Play(policy, task, seed, EVALUATION, stochastic, EVALUATION_LANES, 1, gamma) for policy in policies]
@@ -127,6 +128,7 @@ def collect_units(
     whatever its length, so long ones are as frequent as they are when playing on for ever.
     """
     require_open(purpose)
+    require_imported(task)
     play = Play(policy, task, seed, COLLECTION, stochastic, COLLECTION_LANES, COLLECTION_STEPS)
     for arrays, calls in run_units(log_unit, play, units, workers or usable_cores()):
         count(purpose, calls)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import functools
+import importlib
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,11 +40,41 @@ TASKS = {
 
 
 def find_task(name: str) -> Task:
-    """A built-in task by its short name, or any Gymnasium id (`Pendulum-v1`, `my_module:MyEnv-v0`) as it is."""
+    """A built-in task by its short name, or any Gymnasium id as it is.
+
+    An environment of your own is `my_module:MyEnv-v0`: worker processes then import the module, as you did.
+    """
     if name in TASKS:
         return TASKS[name]
     scored = next((task for task in TASKS.values() if task.gym_id == name), Task(name))
     return Task(name, scored.random_return, scored.expert_return)
+
+
+def import_module_of(name: str) -> None:
+    """Import the module of a task `module:Id`: for names that the user typed, never for names read from a file.
+
+    Modules in the current folder are found too, after all others.
+    """
+    module, separate, _ = name.partition(":")
+    if not separate or module in sys.modules:
+        return
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)
+    try:
+        importlib.import_module(module)
+    except ImportError as error:
+        raise IlbrlError(f"no environment {name!r}: {error}") from None
+
+
+def require_imported(name: str) -> None:
+    """Refuse a task `module:Id` whose module nobody has imported: a name alone, perhaps out of a file, runs no code."""
+    module, separate, _ = name.partition(":")
+    if separate and module not in sys.modules:
+        raise IlbrlError(
+            f"the task {name!r} would run the module {module!r}, and a name alone must not do that; if you trust it,"
+            f" type it yourself (ilbrl rollout --env {name}, ilbrl tune … --task {name}) or import {module} first"
+        )
 
 
 def normalised_score(task: str, returns: np.ndarray | float) -> np.ndarray | None:
@@ -106,8 +139,10 @@ def make(task: str, purpose: str = "by hand") -> Any:
     return build(task)
 
 
-def build(name: str) -> Any:
-    """`make`, for the code that counts its own steps."""
+def build(name: str, trusted: bool = False) -> Any:
+    """`make`, for the code that counts its own steps; `trusted` in a worker, whose parent has checked the name."""
+    if not trusted:
+        require_imported(name)
     try:
         import gymnasium
         import mujoco
@@ -119,10 +154,10 @@ def build(name: str) -> Any:
     on_warning(lambda message: None)
     try:
         env = gymnasium.make(task.gym_id, disable_env_checker=True, **task.options)
-    except (gymnasium.error.Error, ModuleNotFoundError) as error:
+    except (gymnasium.error.Error, ModuleNotFoundError, ValueError) as error:
         raise IlbrlError(
             f"no environment {name!r}: {error} (the built-in tasks are {', '.join(TASKS)}; name one of your own as"
-            " module:Id, so that worker processes can import it)"
+            " module:Id, so that worker processes import it too)"
         ) from None
     finally:
         on_warning(None)

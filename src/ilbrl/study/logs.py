@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 
 from ilbrl import ope
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset, load
-from ilbrl.data.benchmark import is_benchmark, source_policy
+from ilbrl.data.benchmark import find_policy
 from ilbrl.data.doctor import require_healthy
 from ilbrl.data.findings import Finding
 from ilbrl.data.splits import Composition, CompositionSizes, compose
@@ -125,7 +124,4 @@ def _policy(study: Study, name: str, entry: dict[str, str], data: Dataset) -> Po
             raise IlbrlError(f"{data.source}: carries no policy; name a file under known.{name}.policy")
         return data.policy
     text = study.named(entry["policy"], f"known.{name}.policy")
-    if is_benchmark(text) and not Path(text).exists():
-        task, level = text.split("/")
-        return source_policy(task, level)
-    return Policy.load(text)
+    return find_policy(text)

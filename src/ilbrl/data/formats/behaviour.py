@@ -15,7 +15,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ilbrl.base.errors import IlbrlError
-from ilbrl.policy import Policy
+from ilbrl.policy import Layer, Policy
 
 RLKIT_LOG_STD_BOUNDS = (-20.0, 2.0)
 
@@ -38,7 +38,7 @@ def policy_from_fields(arrays: Mapping[str, np.ndarray], texts: Mapping[str, str
     if any(after[0].shape[0] != before[0].shape[1] for before, after in itertools.pairwise(layers)):
         raise IlbrlError("its layers do not fit together")
     return Policy(
-        layers=tuple((np.ascontiguousarray(w, np.float32), np.asarray(b, np.float32)) for w, b in layers),
+        layers=tuple(Layer(np.ascontiguousarray(w, np.float32), np.asarray(b, np.float32)) for w, b in layers),
         action_low=np.asarray(arrays.get("action_low", np.full(act_dim, -1)), np.float32),
         action_high=np.asarray(arrays.get("action_high", np.full(act_dim, 1)), np.float32),
         head=head,
@@ -53,10 +53,12 @@ def policy_from_fields(arrays: Mapping[str, np.ndarray], texts: Mapping[str, str
 
 def policy_to_fields(policy: Policy) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """(arrays, texts) such that `policy_from_fields` gives the same policy back."""
+    if policy.head == "categorical" or any(layer.scale is not None for layer in policy.layers):
+        raise IlbrlError("this layout has no place for a categorical policy or LayerNorm; keep it in a file of its own")
     arrays: dict[str, np.ndarray] = {}
-    for i, (weight, bias) in enumerate(policy.layers[:-1]):
-        arrays[f"fc{i}/weight"], arrays[f"fc{i}/bias"] = weight.T, bias
-    weight, bias = policy.layers[-1]
+    for i, layer in enumerate(policy.layers[:-1]):
+        arrays[f"fc{i}/weight"], arrays[f"fc{i}/bias"] = layer.weight.T, layer.bias
+    weight, bias, *_ = policy.layers[-1]
     k = policy.act_dim
     arrays["last_fc/weight"], arrays["last_fc/bias"] = weight[:, :k].T, bias[:k]
     if policy.head == "tanh_gaussian":

@@ -41,6 +41,7 @@ def job(study: Study, parts: Parts, entries: Sequence[Mapping[str, Any]], purpos
 
 def work(inputs: Mapping[str, Any], parts: Parts, upstream: Sequence[Path], folder: Path, report: Report) -> None:
     del report
+    envs.import_module_of(inputs["task"])  # the name was checked before the study began, perhaps on another machine
     folders = {path.name: path for path in upstream}
     entries = inputs["policies"]
     policies = [Policy.load(folders[entry["job"]] / entry["policy"]) for entry in entries]
