@@ -61,7 +61,7 @@ def test_members_differ_by_configuration_and_by_seed(learned):
 def test_a_diverging_member_is_marked_and_leaves_the_others_alone(learned):
     assert learned.diverged.tolist() == [False] * 4 + [True] * 2
     assert [policy.metadata["diverged_at"] >= 0 for policy in learned.policies] == learned.diverged.tolist()
-    assert all(np.isfinite(w).all() for policy in learned.policies[:4] for layer in policy.layers for w in layer)
+    assert all(np.isfinite(w).all() for policy in learned.policies[:4] for layer in policy.layers for w in layer[:2])
 
 
 def test_the_same_call_gives_the_same_bits_and_imitators_never_read_the_true_reward(learned):

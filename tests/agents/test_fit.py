@@ -38,7 +38,7 @@ def test_no_true_reward_leaks_in():
         for rewards in (lambda n: np.arange(n), lambda n: np.full(n, np.nan), lambda n: None)
     ]
     for other in learned[1:]:
-        for (w, b), (v, c) in zip(learned[0].policies[0].layers, other.policies[0].layers):
+        for (w, b, *_), (v, c, *_) in zip(learned[0].policies[0].layers, other.policies[0].layers):
             np.testing.assert_array_equal(w, v)
             np.testing.assert_array_equal(b, c)
 

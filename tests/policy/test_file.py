@@ -36,6 +36,7 @@ def test_round_trip_keeps_every_bit(make_policy, tmp_path, head, options):
             assert value == getattr(loaded, name)
     observations = np.random.default_rng(0).normal(size=(20, 5))
     np.testing.assert_array_equal(loaded.act(observations), policy.act(observations))
+    assert loaded.save(tmp_path / "again").read_bytes() == (tmp_path / "policy.safetensors").read_bytes()
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -71,13 +72,14 @@ def forged(file, policy_file, header=None, arrays=(), sha256=None):
             del tensors[name]
         else:
             tensors[name] = np.asarray(array)
-    fitting = checksum(text, tensors) if sha256 is None else sha256
-    file.write_bytes(safetensors.numpy.save(tensors, {"ilbrl": text, "sha256": fitting}))
+    del tensors["sha256"]
+    tensors["sha256"] = checksum(text, tensors) if sha256 is None else sha256
+    file.write_bytes(safetensors.numpy.save(tensors, {"ilbrl": text}))
     return file
 
 
 HOSTILE = {
-    "another checksum": ({"sha256": "0" * 64}, "checksum does not fit"),
+    "another checksum": ({"sha256": np.zeros(32, np.uint8)}, "checksum does not fit"),
     "not JSON": ({"header": "{"}, "not a policy file"),
     "no object": ({"header": "[1]"}, "its header is no object"),
     "nothing in it": ({"header": "{}"}, "it lacks 'format'"),

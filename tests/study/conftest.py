@@ -14,7 +14,7 @@ def weights():
     def of(run):
         found = {str(path.relative_to(run)): Policy.load(path) for path in sorted(run.rglob("*.safetensors"))}
         assert found
-        return {name: [array.tobytes() for layer in p.layers for array in layer] for name, p in found.items()}
+        return {name: [array.tobytes() for layer in p.layers for array in layer[:2]] for name, p in found.items()}
 
     return of
 

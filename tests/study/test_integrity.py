@@ -86,7 +86,7 @@ def test_scores_without_a_study_are_refused(tiny, tmp_path):
 
 def test_the_final_job_depends_on_the_policies_behind_the_logs(tiny, files, tmp_path):
     policy = Policy.load(files / "expert.safetensors")
-    other = replace(policy, layers=tuple((2 * w, b) for w, b in policy.layers))
+    other = replace(policy, layers=tuple((2 * w, b) for w, b, *_ in policy.layers))
     other.save(tmp_path / "other.safetensors")
     changed = replace(tiny, known={**tiny.known, "expert.policy": str(tmp_path / "other.safetensors")})
     parts = [split(study, load_logs(study)) for study in (tiny, changed)]

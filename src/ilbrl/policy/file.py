@@ -23,6 +23,7 @@ from ilbrl.base.files import require_file, written_whole
 from ilbrl.policy.policy import Layer, Policy
 
 FORMAT = "ilbrl-policy-2"
+CHECKSUM = "sha256"
 _READABLE = ("ilbrl-policy-1", FORMAT)
 _PAIRS = (("obs_mean", "obs_std"), ("obs_low", "obs_high"))
 _LAYER_PARTS = {"w": "weight", "b": "bias", "scale": "scale", "shift": "shift"}  # name in the file: field of Layer
@@ -41,7 +42,7 @@ def write(policy: Policy, path: Path) -> Path:
     }
     text = json.dumps(header, sort_keys=True)
     with written_whole(path) as partial:
-        partial.write_bytes(safetensors.numpy.save(arrays, {"ilbrl": text, "sha256": checksum(text, arrays)}))
+        partial.write_bytes(safetensors.numpy.save(arrays | {CHECKSUM: checksum(text, arrays)}, {"ilbrl": text}))
     return path
 
 
@@ -49,10 +50,10 @@ def read(path: Path) -> Policy:
     require_file(path, "policy file")
     try:
         with safetensors.safe_open(path, framework="numpy") as file:
-            entries = file.metadata() or {}
+            text = (file.metadata() or {}).get("ilbrl", "{}")
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
-        header = _header(entries)
-        if header["format"] == FORMAT and entries.get("sha256") != checksum(entries["ilbrl"], arrays):
+        header = _header(text)
+        if header["format"] == FORMAT and not np.array_equal(arrays.pop(CHECKSUM), checksum(text, arrays)):
             raise IlbrlError("its checksum does not fit: it was changed or damaged after it was written; copy it again")
         _require_numbers(arrays)
         return _policy(header, arrays)
@@ -67,18 +68,21 @@ def read(path: Path) -> Policy:
 
 
 def stored_checksum(path: Path) -> str | None:
-    """The checksum in a policy file that `read` accepts; None in files of format 1."""
+    """The checksum of a policy file that `read` accepts, in hexadecimal; None in files of format 1."""
     with safetensors.safe_open(path, framework="numpy") as file:
-        return (file.metadata() or {}).get("sha256")
+        return file.get_tensor(CHECKSUM).tobytes().hex() if CHECKSUM in file.keys() else None  # noqa: SIM118
 
 
-def checksum(header: str, arrays: Mapping[str, np.ndarray]) -> str:
-    """SHA-256 over the header's text and, in the order of their names, each array's name, type, shape and bytes."""
+def checksum(header: str, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+    """[32] bytes: SHA-256 over the header and, in the order of their names, each array's name, type, shape and bytes.
+
+    An array like the others: safetensors writes several texts in any order, and equal policies must be equal files.
+    """
     digest = hashlib.sha256(header.encode())
     for name, array in sorted(arrays.items()):
         digest.update(f"\n{name} {array.dtype} {array.shape}\n".encode())
         digest.update(array.tobytes())
-    return digest.hexdigest()
+    return np.frombuffer(digest.digest(), np.uint8)
 
 
 def _arrays(policy: Policy) -> dict[str, np.ndarray]:
@@ -90,8 +94,8 @@ def _arrays(policy: Policy) -> dict[str, np.ndarray]:
     return {name: array for name, array in found.items() if array is not None}
 
 
-def _header(entries: Mapping[str, str]) -> dict[str, Any]:
-    header = json.loads(entries.get("ilbrl", "{}"))
+def _header(text: str) -> dict[str, Any]:
+    header = json.loads(text)
     if not isinstance(header, dict):
         raise IlbrlError("not a policy file of ilbrl (its header is no object)")
     if header["format"] not in _READABLE:

@@ -73,7 +73,7 @@ def test_the_behaviour_policy_is_rlkits_network(tmp_path: Path) -> None:
     ("field", "value", "reason"),
     [
         ("fc1/weight", np.zeros((4, 9)), "its layers do not fit together"),
-        ("fc0/weight", np.zeros((5, 9)), "it maps 9 numbers to 2"),
+        ("fc0/weight", np.zeros((5, 9)), "obs_mean and obs_std have the shapes (3,) and (3,), expected (9,)"),
         ("last_fc/bias", None, "last_fc/bias missing"),
     ],
 )

@@ -73,7 +73,7 @@ def test_every_field_and_the_policy_survive(format: str, full: Dataset, tmp_path
 @pytest.mark.parametrize("format", WRITABLE)
 def test_a_deterministic_policy_survives(format: str, full: Dataset, tmp_path: Path) -> None:
     assert full.policy is not None
-    (w, b), k = full.policy.layers[-1], full.policy.act_dim
+    (w, b, *_), k = full.policy.layers[-1], full.policy.act_dim
     policy = replace(full.policy, head="deterministic", layers=(*full.policy.layers[:-1], (w[:, :k], b[:k])))
     save(replace(full, policy=policy), f"{format}:{tmp_path}/logs")
     back = load(f"{format}:{tmp_path}/logs").policy
