@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ilbrl.base.errors import IlbrlError
-from ilbrl.data import Dataset, concatenate
+from ilbrl.data import Dataset, concatenate, from_arrays
 
 
 def test_it_knows_its_episodes(full: Dataset) -> None:
@@ -79,3 +79,10 @@ def test_bounds_that_differ_are_told_with_their_logs() -> None:
     )
     with pytest.raises(IlbrlError, match=r"action_low differ \(a\.npz \[-1\.\]; b\.npz \[-2\.\]\)"):
         concatenate([one, other])
+
+
+def test_action_numbers_do_not_wrap_around() -> None:
+    flags = np.zeros(2, bool)
+    for make in (Dataset, lambda o, a, n, *ends: from_arrays(o, a, n, None, *ends)):
+        with pytest.raises(IlbrlError, match="actions hold 18446744073709551615"):
+            make(np.zeros((2, 1)), np.array([0, 2**64 - 1], np.uint64), np.zeros((2, 1)), flags, flags)

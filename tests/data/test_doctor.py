@@ -7,9 +7,8 @@ import pytest
 
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset, concatenate
-from ilbrl.data.doctor import examine, require_healthy
-from ilbrl.data.findings import Finding
-from ilbrl.data.fingerprints import transition_fingerprints
+from ilbrl.data.doctor import Finding, examine, require_healthy
+from ilbrl.data.rows import transition_fingerprints
 
 N = 40
 
@@ -64,7 +63,7 @@ def test_monstrous_numbers_are_errors_though_they_are_finite() -> None:
         require_healthy(doubles, purpose="evaluation")
 
 
-@pytest.mark.parametrize(("low", "high"), [(1.0, -1.0), (0.0, 0.0), (-np.inf, 1.0), (-1.0, np.nan)])
+@pytest.mark.parametrize(("low", "high"), [(1.0, -1.0), (0.0, 0.0), (-np.inf, 1.0), (-1.0, np.nan), (-3e38, 3e38)])
 def test_bounds_that_bound_nothing(low: float, high: float) -> None:
     found = only(examine(replace(healthy(), action_low=np.array([-9, low]), action_high=np.array([9, high]))))
     assert (found.grade, found.check) == ("error", "actions")
@@ -99,6 +98,32 @@ def test_actions_outside_their_bounds() -> None:
     assert "outside their stated bounds" in only(examine(changed(stated, "actions", 3, -2.1))).message
     on_the_bound = changed(healthy(), "actions", 0, np.float32(1) + np.float32(1e-7))
     assert examine(on_the_bound) == []
+
+
+def test_without_stated_bounds_policies_act_within_the_range_of_the_logs() -> None:
+    wide = changed(healthy(), "actions", 12, (0, 40))
+    low, high = wide.action_range
+    assert low.tolist() == [-1, healthy().actions[:, 1].min()]
+    assert high.tolist() == [1, 40]
+    assert "policies will act within the range of the logs, [-1, " in only(examine(wide)).message
+    still = changed(healthy(), "actions", slice(None), (0, 40))
+    assert [bound.tolist() for bound in still.action_range] == [[-1, 39], [1, 41]]
+    assert [bound.tolist() for bound in healthy().action_range] == [[-1, -1], [1, 1]]
+
+
+def test_bounds_far_wider_than_the_actions_flatten_them() -> None:
+    found = only(examine(replace(healthy(), action_low=np.array([-1, -1e5]), action_high=np.array([1, 1e5]))))
+    assert (found.grade, found.check) == ("warning", "actions")
+    assert "actions: column 1 within less than 0.1% of the stated bounds" in found.message
+
+
+def test_one_outlier_flattens_a_column() -> None:
+    spike = changed(healthy(), "observations", 10, (0, 5e6, 0))  # a first row: nothing leads to it
+    found = only(examine(spike))
+    assert (found.grade, found.check, found.row) == ("warning", "outliers", 10)
+    assert "column 1 is 5e+06 in row 10" in found.message
+    heavy_tailed = np.random.default_rng(0).standard_t(3, (N, 3))
+    assert not [f for f in examine(replace(healthy(), observations=heavy_tailed)) if f.check == "outliers"]
 
 
 def test_constant_and_repeated_columns() -> None:
@@ -169,6 +194,7 @@ def test_a_policy_that_did_not_log_these_actions(full: Dataset) -> None:
 
 def test_the_readers_decisions_are_findings() -> None:
     assert only(examine(replace(healthy(), notes=("guessed",)))).message == "guessed"
+    assert only(examine(replace(healthy(), warnings=("doubted",)))).grade == "warning"
 
 
 def test_fingerprints_tell_rows_apart_by_any_bit() -> None:

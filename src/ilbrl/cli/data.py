@@ -12,8 +12,7 @@ from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data.dataset import Dataset
-from ilbrl.data.doctor import examine
-from ilbrl.data.findings import Finding
+from ilbrl.data.doctor import Finding, examine
 from ilbrl.data.formats import FORMATS
 from ilbrl.data.loading import load, save
 from ilbrl.data.summary import columns, plot, sparkline, summarise

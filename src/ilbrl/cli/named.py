@@ -6,8 +6,7 @@ import sys
 from dataclasses import replace
 
 from ilbrl.data import Dataset, load
-from ilbrl.data.checks import Purpose
-from ilbrl.data.doctor import require_healthy
+from ilbrl.data.doctor import Purpose, require_healthy
 from ilbrl.data.loading import Unit
 
 

@@ -1,63 +1,138 @@
-"""The doctor's checks: each a pure function of a dataset that yields findings."""
+"""The doctor's checks of values, columns and ends: each a pure function of a dataset that yields findings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from ilbrl.data.continuity import jumps
 from ilbrl.data.dataset import Dataset
-from ilbrl.data.findings import Finding, counted
-from ilbrl.data.fingerprints import transition_fingerprints
 
-Purpose = Literal["imitation", "evaluation"]
+Grade = Literal["error", "warning", "note"]
+GRADES: tuple[Grade, ...] = ("error", "warning", "note")
 LARGEST = 1e18  # squares of more do not fit float32
+FLATTENED = 10.0  # times that a few extreme rows may stretch a column's standard deviation
+UNUSED_RANGE = 1e-3  # share of their stated range that actions must use at least
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing worth knowing about a dataset.
+
+    An error makes training or evaluation meaningless, a warning probably makes it worse than it should be, and
+    a note is only good to know.
+    """
+
+    grade: Grade
+    check: str  # the name of the check, as in `doctor.CHECKS`
+    field: str | None  # the field concerned, None: the dataset as a whole
+    row: int | None  # the first row concerned, as the file counts
+    message: str  # one sentence for a person
+
+    def __str__(self) -> str:
+        return f"{self.grade}: {self.message}"
+
+
+def counted(number: int | np.integer, noun: str) -> str:
+    """`1 row`, `2,000 rows`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def check_finite(dataset: Dataset) -> Iterator[Finding]:
     """NaN, infinity and monstrous numbers in what training reads."""
     for field in ("observations", "actions", "next_observations", "log_probs"):
-        yield from _not_finite(dataset, field, "warning" if field == "log_probs" else "error")
+        yield from not_finite(dataset, field, "warning" if field == "log_probs" else "error")
 
 
-def check_rewards(dataset: Dataset, purpose: Purpose) -> Iterator[Finding]:
-    """Rewards that are missing or not finite: fatal for evaluation, harmless for imitation."""
-    needed = purpose == "evaluation"
-    if dataset.rewards is None:
-        meaning = "off-policy evaluation needs them" if needed else "imitation does not need them, evaluation does"
-        yield Finding("error" if needed else "note", "rewards", "rewards", None, f"no rewards: {meaning}")
-    else:
-        yield from _not_finite(dataset, "rewards", "error" if needed else "warning")
+def not_finite(dataset: Dataset, field: str, grade: Literal["error", "warning"]) -> Iterator[Finding]:
+    array = getattr(dataset, field)
+    if array is None or array.dtype.kind != "f":
+        return
+
+    def is_monstrous(values: np.ndarray) -> np.ndarray:
+        return np.isfinite(values) & (np.abs(values) > LARGEST)
+
+    kinds = {"NaN": np.isnan, "infinity (or more than float32 holds)": np.isinf, f"more than {LARGEST:g}": is_monstrous}
+    for kind, test in kinds.items():
+        table = test(array).reshape(len(array), -1)
+        rows = table.any(1)
+        if rows.any():
+            first = np.argmax(rows)
+            row = dataset.source_row(first)
+            where = f"row {row}" + (f", column {table[first].argmax()}" if array.ndim > 1 else "")
+            message = f"{field}: {kind} in {counted(rows.sum(), 'row')} (first: {where})"
+            yield Finding(grade, "finite", field, row, message)
 
 
 def check_action_bounds(dataset: Dataset) -> Iterator[Finding]:
-    """Actions that no policy within the bounds could take."""
+    """Bounds that are no bounds, and actions that no policy within them could take."""
     if dataset.discrete:
         yield Finding(
             "note", "actions", "actions", None, "actions are discrete: for `tabular`, not for the deep agents"
         )
         return
-    known = dataset.action_low is not None and dataset.action_high is not None
-    low = dataset.action_low if known else np.full(dataset.act_dim, -1, np.float32)
-    high = dataset.action_high if known else np.full(dataset.act_dim, 1, np.float32)
-    assert low is not None
-    assert high is not None
-    if not (np.isfinite(low) & np.isfinite(high) & (low < high)).all():
-        stated = f"{_short(low)} … {_short(high)}"
-        message = f"action bounds {stated}: each must be finite, and the lower one below the upper one"
+    low, high = dataset.action_low, dataset.action_high
+    if low is None or high is None:
+        yield from _outside(dataset, np.full(dataset.act_dim, -1.0), np.full(dataset.act_dim, 1.0), stated=False)
+        return
+    if not ((np.abs(low) < LARGEST) & (np.abs(high) < LARGEST) & (low < high)).all():
+        message = (
+            f"action bounds {_short(low)} … {_short(high)}: each must be finite and below {LARGEST:g}, and the lower"
+            " one below the upper one; state true bounds (--action-low, --action-high)"
+        )
         yield Finding("error", "actions", "actions", None, message)
         return
+    yield from _outside(dataset, low, high, stated=True)
+    spread = np.ptp(dataset.actions, axis=0)
+    narrow = (spread > 0) & (spread < UNUSED_RANGE * (high - low))
+    if narrow.any():
+        message = (
+            f"actions: {_listed(np.flatnonzero(narrow))} within less than {UNUSED_RANGE:.1%} of the stated bounds"
+            f" {_short(low)} … {_short(high)}: scaled by them, all actions are nearly the same; state true bounds"
+        )
+        yield Finding("warning", "actions", "actions", None, message)
+
+
+def _outside(dataset: Dataset, low: np.ndarray, high: np.ndarray, stated: bool) -> Iterator[Finding]:
     slack = 1e-6 * (high - low)  # float32 rounding of an action on the bound
     outside = ((dataset.actions < low - slack) | (dataset.actions > high + slack)).any(1)
-    if outside.any():
-        first = np.argmax(outside)
-        row = dataset.source_row(first)
-        interval = "their stated bounds" if known else "[-1, 1], and no other bounds are stated"
-        shown = _short(dataset.actions[first])
-        message = f"{counted(outside.sum(), 'action')} outside {interval} (first: row {row}, {shown})"
-        yield Finding("warning", "actions", "actions", row, message)
+    if not outside.any():
+        return
+    row, shown = dataset.source_row(np.argmax(outside)), _short(dataset.actions[np.argmax(outside)])
+    message = f"{counted(outside.sum(), 'action')} outside their stated bounds (first: row {row}, {shown})"
+    if not stated:
+        reach = " … ".join(map(_short, dataset.action_range))
+        message = (
+            f"{counted(outside.sum(), 'action')} outside [-1, 1], and no bounds are stated (first: row {row}, {shown}):"
+            f" policies will act within the range of the logs, {reach}; if more is allowed, state it"
+            " (--action-low, --action-high)"
+        )
+    yield Finding("warning", "actions", "actions", row, message)
+
+
+def check_outliers(dataset: Dataset) -> Iterator[Finding]:
+    """A few extreme rows that stretch a column's standard deviation, so that standardised values barely differ."""
+    rows = len(dataset)
+    few = max(1, rows // 1000)
+    for i in range(dataset.obs_dim):
+        column = dataset.observations[:, i].astype(np.float64)
+        if not np.isfinite(column).all():
+            continue
+        deviation = np.abs(column - column.mean())
+        if deviation.max() ** 2 * few < 0.9 * (deviation**2).sum():  # no few rows hold most of the variance
+            continue
+        rest = column[np.argpartition(deviation, rows - few)[: rows - few]]
+        if len(rest) < 2 or not 0 < FLATTENED * rest.std() < column.std():
+            continue
+        row = dataset.source_row(np.argmax(deviation))
+        message = (
+            f"observations: column {i} is {column[np.argmax(deviation)]:.4g} in row {row}, far from the others:"
+            f" the most extreme {counted(few, 'row')} stretch its standard deviation from {rest.std():.3g} to"
+            f" {column.std():.3g}, so that standardised values barely differ; repair or leave out such rows"
+        )
+        yield Finding("warning", "outliers", "observations", row, message)
 
 
 def check_columns(dataset: Dataset) -> Iterator[Finding]:
@@ -100,18 +175,6 @@ def check_ends(dataset: Dataset) -> Iterator[Finding]:
         yield Finding("note", "ends", None, dataset.source_row(dataset.episode_starts[-1]), message)
 
 
-def check_continuity(dataset: Dataset) -> Iterator[Finding]:
-    """Observations that do not follow from the row before, inside an episode."""
-    inside = jumps(dataset.observations, dataset.next_observations) & ~(dataset.terminals | dataset.timeouts)
-    if inside.any():
-        row = dataset.source_row(np.argmax(inside))
-        message = (
-            f"the next observation is not the following row's at {counted(inside.sum(), 'row')} inside episodes"
-            f" (first: row {row}): if episodes end there unmarked, returns and first observations are wrong"
-        )
-        yield Finding("warning", "continuity", "next_observations", row, message)
-
-
 def check_lengths(dataset: Dataset) -> Iterator[Finding]:
     """Episodes of one step."""
     single = dataset.episode_lengths == 1
@@ -121,18 +184,6 @@ def check_lengths(dataset: Dataset) -> Iterator[Finding]:
         yield Finding("warning", "lengths", None, row, message)
 
 
-def check_duplicates(dataset: Dataset) -> Iterator[Finding]:
-    """Transitions logged more than once."""
-    marks = transition_fingerprints(dataset)
-    order = np.argsort(marks, kind="stable")
-    again = order[1:][marks[order[1:]] == marks[order[:-1]]]  # every copy but the first
-    if len(again):
-        row = dataset.source_row(again.min())
-        message = f"{counted(len(again), 'transition')} logged before, number for number (first: row {row})"
-        grade = "warning" if len(again) > 0.01 * len(dataset) else "note"
-        yield Finding(grade, "duplicates", None, row, message)
-
-
 def check_policy(dataset: Dataset) -> Iterator[Finding]:
     """A behaviour policy that does not explain the actions it is said to have taken."""
     errors = log_prob_errors(dataset)
@@ -140,29 +191,6 @@ def check_policy(dataset: Dataset) -> Iterator[Finding]:
     if errors is not None and not np.quantile(errors, 0.95) < 0.01:
         message = f"the behaviour policy does not reproduce the stored log-probabilities (off by {errors.max():.3g})"
         yield Finding("warning", "policy", "log_probs", None, message)
-
-
-def check_notes(dataset: Dataset) -> Iterator[Finding]:
-    """What the reader had to decide."""
-    for note in dataset.notes:
-        yield Finding("note", "reader", None, None, note)
-
-
-def check_expert(dataset: Dataset, expert: Dataset) -> Iterator[Finding]:
-    """Expert rows that also stand in the other logs, and expert data of another kind."""
-    shapes = [(d.obs_dim, d.act_dim, d.discrete) for d in (dataset, expert)]
-    if shapes[0] != shapes[1]:
-        message = f"the expert data does not fit: {expert!r} beside {dataset!r}"
-        yield Finding("error", "expert", None, None, message)
-        return
-    shared = np.isin(transition_fingerprints(expert), transition_fingerprints(dataset))
-    if shared.any():
-        row = expert.source_row(np.argmax(shared))
-        message = (
-            f"{shared.sum():,} of {len(expert):,} expert transitions also stand in the other logs"
-            f" (first: expert row {row}): a held-out score on either would not be held out"
-        )
-        yield Finding("warning", "expert", None, row, message)
 
 
 def log_prob_errors(dataset: Dataset) -> np.ndarray | None:
@@ -175,24 +203,12 @@ def log_prob_errors(dataset: Dataset) -> np.ndarray | None:
     return np.abs(computed - dataset.log_probs[rows])
 
 
-def _not_finite(dataset: Dataset, field: str, grade: Literal["error", "warning"]) -> Iterator[Finding]:
-    array = getattr(dataset, field)
-    if array is None or array.dtype.kind != "f":
-        return
-
-    def is_monstrous(values: np.ndarray) -> np.ndarray:
-        return np.isfinite(values) & (np.abs(values) > LARGEST)
-
-    kinds = {"NaN": np.isnan, "infinity (or more than float32 holds)": np.isinf, f"more than {LARGEST:g}": is_monstrous}
-    for kind, test in kinds.items():
-        table = test(array).reshape(len(array), -1)
-        rows = table.any(1)
-        if rows.any():
-            first = np.argmax(rows)
-            row = dataset.source_row(first)
-            where = f"row {row}" + (f", column {table[first].argmax()}" if array.ndim > 1 else "")
-            message = f"{field}: {kind} in {counted(rows.sum(), 'row')} (first: {where})"
-            yield Finding(grade, "finite", field, row, message)
+def check_notes(dataset: Dataset) -> Iterator[Finding]:
+    """What the reader doubted, and what it had to decide."""
+    for warning in dataset.warnings:
+        yield Finding("warning", "reader", None, None, warning)
+    for note in dataset.notes:
+        yield Finding("note", "reader", None, None, note)
 
 
 def _equal_columns(matrix: np.ndarray) -> list[tuple[int, int]]:
@@ -215,16 +231,3 @@ def _listed(columns: np.ndarray) -> str:
 
 def _short(row: np.ndarray) -> str:
     return "[" + ", ".join(f"{value:.3g}" for value in row[:6]) + (", …]" if len(row) > 6 else "]")
-
-
-CHECKS: dict[str, Callable[[Dataset], Iterator[Finding]]] = {
-    "finite": check_finite,
-    "actions": check_action_bounds,
-    "columns": check_columns,
-    "ends": check_ends,
-    "continuity": check_continuity,
-    "lengths": check_lengths,
-    "duplicates": check_duplicates,
-    "policy": check_policy,
-    "reader": check_notes,
-}

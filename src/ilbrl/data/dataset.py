@@ -36,16 +36,12 @@ class Dataset:
     policy: Policy | None = None  # the behaviour policy, where the file carries it
     source: str = "arrays"
     notes: tuple[str, ...] = field(default=())  # what a reader had to decide; shown by the doctor
+    warnings: tuple[str, ...] = field(default=())  # what a reader doubted; shown by the doctor as warnings
 
     def __post_init__(self) -> None:
-        for name, dtype in _DTYPES.items():
-            array = getattr(self, name)
-            if array is not None:
-                wanted = np.int64 if name == "actions" and np.issubdtype(np.asarray(array).dtype, np.integer) else dtype
-                with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite: the doctor's business
-                    frozen = np.ascontiguousarray(array, wanted).view()  # a view: the caller's array stays writeable
-                frozen.flags.writeable = False
-                object.__setattr__(self, name, frozen)
+        for name in _DTYPES:
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, _frozen(name, np.asarray(getattr(self, name)), self.source))
         self._check_shapes()
 
     def _check_shapes(self) -> None:
@@ -98,6 +94,19 @@ class Dataset:
     @property
     def discrete(self) -> bool:
         return self.actions.dtype == np.int64
+
+    @cached_property
+    def action_range(self) -> tuple[np.ndarray, np.ndarray]:
+        """([act_dim] lowest, [act_dim] highest) action of a policy learnt from these rows.
+
+        The stated bounds; else [−1, 1], and the range of the logged actions in columns that exceed it.
+        """
+        if self.action_low is not None and self.action_high is not None:
+            return self.action_low, self.action_high
+        low, high = self.actions.min(0, initial=np.inf), self.actions.max(0, initial=-np.inf)
+        inside, still = (low >= -1) & (high <= 1) | (low > high), low == high
+        low, high = low - still, high + still  # a column that never changes still needs an interval
+        return np.where(inside, np.float32(-1), low), np.where(inside, np.float32(1), high)
 
     def source_row(self, row: int | np.integer) -> int:
         """Where a row stands in the source: the number that messages give it."""
@@ -217,6 +226,19 @@ _PER_ROW = [name for name in _DTYPES if not name.startswith("action_")]
 assert set(_DTYPES) <= {f.name for f in fields(Dataset)}
 
 
+def _frozen(name: str, array: np.ndarray, source: str) -> np.ndarray:
+    """A read-only view in the type of the field; the caller's array stays writeable."""
+    dtype = _DTYPES[name]
+    if name == "actions" and np.issubdtype(array.dtype, np.integer):
+        dtype = np.int64
+        if array.size and array.max() > np.iinfo(dtype).max:  # would wrap around to a negative number
+            raise IlbrlError(f"{source}: actions hold {array.max()}, more than a 64-bit integer can")
+    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and the doctor reports it
+        frozen = np.ascontiguousarray(array, dtype).view()
+    frozen.flags.writeable = False
+    return frozen
+
+
 def concatenate(parts: Sequence[Dataset]) -> Dataset:
     """Join datasets row after row; `is_expert` says which rows came from an `as_expert()` part.
 
@@ -241,7 +263,8 @@ def concatenate(parts: Sequence[Dataset]) -> Dataset:
     assert timeouts is not None
     cuts = [end - 1 for part, end in zip(parts[:-1], ends) if len(part) and not part.complete[-1]]
     timeouts[cuts] = True
-    notes = tuple(note for part in parts for note in part.notes)
+    notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
+    warnings = tuple(dict.fromkeys(warning for part in parts for warning in part.warnings))
     if cuts:
         notes += (f"rows {', '.join(map(str, cuts))}: an unfinished last episode was closed as a time-out when joined",)
     bounds = {}
@@ -253,4 +276,5 @@ def concatenate(parts: Sequence[Dataset]) -> Dataset:
         bounds[name] = known[0] if known else None
     policy = first.policy if all(part.policy is first.policy for part in parts) else None
     source = " + ".join(dict.fromkeys(part.source for part in parts))
-    return Dataset(**arrays, **bounds, policy=policy, source=source, notes=notes)  # pyright: ignore[reportArgumentType]
+    about = {"policy": policy, "source": source, "notes": notes, "warnings": warnings}
+    return Dataset(**arrays, **bounds, **about)  # pyright: ignore[reportArgumentType]

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Literal
 
 from ilbrl.base.errors import IlbrlError
-from ilbrl.data.checks import CHECKS, Purpose, check_expert, check_rewards
+from ilbrl.data import checks, rows
+from ilbrl.data.checks import GRADES, Finding
 from ilbrl.data.dataset import Dataset
-from ilbrl.data.findings import GRADES, Finding
+
+__all__ = ["CHECKS", "Finding", "Purpose", "examine", "require_healthy"]
+
+Purpose = Literal["imitation", "evaluation"]
+CHECKS: dict[str, Callable[[Dataset], Iterator[Finding]]] = {
+    "finite": checks.check_finite,
+    "actions": checks.check_action_bounds,
+    "outliers": checks.check_outliers,
+    "columns": checks.check_columns,
+    "ends": checks.check_ends,
+    "continuity": rows.check_continuity,
+    "lengths": checks.check_lengths,
+    "duplicates": rows.check_duplicates,
+    "policy": checks.check_policy,
+    "reader": checks.check_notes,
+}
 
 
 def examine(dataset: Dataset, expert: Dataset | None = None, purpose: Purpose = "imitation") -> list[Finding]:
@@ -18,9 +35,9 @@ def examine(dataset: Dataset, expert: Dataset | None = None, purpose: Purpose = 
     if len(dataset) == 0:
         return [Finding("error", "empty", None, None, "there is not a single transition")]
     findings = [finding for check in CHECKS.values() for finding in check(dataset)]
-    findings += check_rewards(dataset, purpose)
+    findings += _check_rewards(dataset, purpose)
     if expert is not None:
-        findings += check_expert(dataset, expert)
+        findings += rows.check_expert(dataset, expert)
     return sorted(findings, key=lambda finding: GRADES.index(finding.grade))
 
 
@@ -47,3 +64,13 @@ def require_healthy(
             if finding.grade == "warning":
                 warn(f"{whose.source}: {finding.message}")
     return [finding for _, findings in examined for finding in findings]
+
+
+def _check_rewards(dataset: Dataset, purpose: Purpose) -> Iterator[Finding]:
+    """Rewards that are missing or not finite: fatal for evaluation, harmless for imitation."""
+    needed = purpose == "evaluation"
+    if dataset.rewards is None:
+        meaning = "off-policy evaluation needs them" if needed else "imitation does not need them, evaluation does"
+        yield Finding("error" if needed else "note", "rewards", "rewards", None, f"no rewards: {meaning}")
+    else:
+        yield from checks.not_finite(dataset, "rewards", "error" if needed else "warning")

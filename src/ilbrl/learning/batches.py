@@ -58,10 +58,7 @@ class Spec:
             raise IlbrlError(
                 f"{data.source}: its actions are discrete; deep agents need real-valued ones (see tabular)"
             )
-        if data.action_low is None or data.action_high is None:
-            low, high = -np.ones(data.act_dim, np.float32), np.ones(data.act_dim, np.float32)
-        else:
-            low, high = data.action_low, data.action_high
+        low, high = data.action_range
         mean = data.observations.mean(0, dtype=np.float64)
         std = data.observations.std(0, dtype=np.float64) + 1e-3
         return Spec(mean.astype(np.float32), std.astype(np.float32), low, high)

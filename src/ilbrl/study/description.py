@@ -10,7 +10,7 @@ import numpy as np
 from ilbrl import envs
 from ilbrl.data import Dataset
 from ilbrl.data.benchmark import measured_returns
-from ilbrl.data.findings import Finding
+from ilbrl.data.doctor import Finding
 from ilbrl.data.loading import parse
 from ilbrl.study.logs import PARTS, Logs, Parts
 from ilbrl.study.study import Study

@@ -9,8 +9,7 @@ from ilbrl import ope
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset, load
 from ilbrl.data.benchmark import find_policy
-from ilbrl.data.doctor import require_healthy
-from ilbrl.data.findings import Finding
+from ilbrl.data.doctor import Finding, require_healthy
 from ilbrl.data.splits import Composition, CompositionSizes, compose
 from ilbrl.policy import Policy
 from ilbrl.study.study import Study

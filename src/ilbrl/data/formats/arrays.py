@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ilbrl.base.errors import IlbrlError
-from ilbrl.data.continuity import jumps
+from ilbrl.data.checks import counted
 from ilbrl.data.dataset import Dataset
-from ilbrl.data.findings import counted
+from ilbrl.data.rows import jumps
 from ilbrl.policy import Policy
 
 
@@ -90,7 +90,7 @@ def _column(name: str, array: ArrayLike, source: str) -> np.ndarray:
     if name in ("rewards", "log_probs"):
         return _one_per_row(column)
     if name == "actions" and column.dtype.kind in "biu":
-        return _one_per_row(column).astype(np.int64, copy=False)
+        return _one_per_row(column.astype(np.uint8) if column.dtype.kind == "b" else column)
     return column[:, None] if column.ndim == 1 else column
 
 

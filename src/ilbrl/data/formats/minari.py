@@ -18,8 +18,8 @@ import h5py
 import numpy as np
 
 from ilbrl.base.errors import IlbrlError
+from ilbrl.data.checks import counted
 from ilbrl.data.dataset import Dataset
-from ilbrl.data.findings import counted
 from ilbrl.data.formats.arrays import from_arrays
 from ilbrl.data.formats.hdf5 import composed, opened, read_array
 from ilbrl.policy import Policy
