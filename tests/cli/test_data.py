@@ -68,7 +68,7 @@ def test_inspect_a_real_excerpt(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_inspect_beside_expert_data(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["data", "inspect", str(logs), "--expert", f"{logs}:1"]) == 0
+    assert main(["data", "inspect", str(logs), "--expert", f"{logs}:1ep"]) == 0
     assert "3 of 3 expert transitions also stand in the other logs" in capsys.readouterr().out
 
 

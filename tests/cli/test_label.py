@@ -32,7 +32,7 @@ def test_labels_are_written_expert_rows_first(files, capsys):
 
 
 def test_explain_says_which_step_and_how_far(files, capsys):
-    words = ["label", "--expert", f"{files}/expert.npz:2", "--data", f"{files}/data.npz", "--explain", "65"]
+    words = ["label", "--expert", f"{files}/expert.npz:2ep", "--data", f"{files}/data.npz", "--explain", "65"]
     assert main([*words, "--json"]) == 0
     why = json.loads(capsys.readouterr().out)["explanation"]
     assert (why["episode"], why["step"]) == (1, 5)  # row 25 of the data

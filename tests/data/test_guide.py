@@ -10,7 +10,7 @@ def test_the_examples_of_the_guide_run(tmp_path: Path, monkeypatch: pytest.Monke
     pytest.importorskip("pandas")
     guide = Path(__file__).parents[2] / "docs" / "data.md"
     blocks = re.findall(r"```python\n(.*?)```", guide.read_text(), re.DOTALL)
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     for block in blocks:

@@ -1,5 +1,6 @@
 """The text that names a dataset, and what comes back for it."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -31,11 +32,11 @@ def logs(tmp_path: Path) -> Path:
     ("text", "spec"),
     [
         ("hopper/medium", Spec("hopper/medium")),
-        ("hopper/medium:400_000", Spec("hopper/medium", count=400_000)),
+        ("hopper/medium:400_000steps", Spec("hopper/medium", count=400_000)),
         ("logs.hdf5:18ep", Spec("logs.hdf5", count=18, unit="episodes")),
         ("logs.hdf5:18steps", Spec("logs.hdf5", count=18)),
         ("d4rl:a/b.dat", Spec("a/b.dat", "d4rl")),
-        ("npz:a:5", Spec("a", "npz", 5)),
+        ("npz:a:5steps", Spec("a", "npz", 5)),
         ("odd:name.npz", Spec("odd:name.npz")),
         ("logs.npz:five", Spec("logs.npz:five")),
     ],
@@ -44,9 +45,25 @@ def test_parse(text: str, spec: Spec) -> None:
     assert parse(text) == spec
 
 
-def test_a_bare_count_is_in_the_unit_the_caller_names() -> None:
-    assert parse("logs.npz:3", "episodes") == Spec("logs.npz", count=3, unit="episodes")
-    assert parse("logs.npz:3steps", "episodes") == Spec("logs.npz", count=3, unit="transitions")
+@pytest.mark.parametrize("count", [":10", ":10_", ":1_0ep", ":10eps", ":10k", f":{'9' * 5000}steps", ":10steps"])
+def test_a_count_without_a_unit_could_mean_either_and_is_refused(logs: Path, count: str) -> None:
+    wanted = "holds 5 transitions, 10 were asked for" if count == ":10steps" else r":\d+ep for the first episodes"
+    with pytest.raises(IlbrlError, match=wanted):
+        ilbrl.load(f"{logs}{count}")
+
+
+def test_names_that_no_file_has(tmp_path: Path) -> None:
+    for name, message in (("a" * 5000 + ".npz", "no file has so long a name"), ("a\0b.npz", "cannot be read|neither")):
+        with pytest.raises(IlbrlError, match=message):
+            ilbrl.load(name)
+
+
+@pytest.mark.parametrize("name", ["p.npz", "p.hdf5", "p.csv", "npz:p.npz", "d4rl:p.hdf5", "csv:p.csv", "minari:p"])
+def test_pipes_are_not_waited_for(tmp_path: Path, name: str) -> None:
+    prefix, _, file = name.rpartition(":")
+    os.mkfifo(tmp_path / file)
+    with pytest.raises(IlbrlError, match="/p"):
+        ilbrl.load(f"{prefix}:{tmp_path / file}" if prefix else tmp_path / file)
 
 
 def test_an_existing_file_may_be_named_like_a_count(logs: Path) -> None:
@@ -56,14 +73,18 @@ def test_an_existing_file_may_be_named_like_a_count(logs: Path) -> None:
 
 def test_load_takes_the_first_transitions_or_episodes(logs: Path) -> None:
     assert len(ilbrl.load(logs)) == 5
-    assert ilbrl.load(f"{logs}:4").observations.ravel().tolist() == [0, 1, 2, 10]
+    assert ilbrl.load(f"{logs}:4steps").observations.ravel().tolist() == [0, 1, 2, 10]
     assert ilbrl.load(f"{logs}:1ep").observations.ravel().tolist() == [0, 1, 2]
-    assert ilbrl.load(f"{logs}:1", count_in="episodes").returns().tolist() == [3]
+    assert ilbrl.load(f"{logs}:1ep").returns().tolist() == [3]
 
 
 @pytest.mark.parametrize(
     ("suffix", "message"),
-    [(":6", r"5 transitions, 6 were asked"), (":3ep", r"2 episodes, 3 were asked"), (":0", r"no transitions at all")],
+    [
+        (":6steps", r"5 transitions, 6 were asked"),
+        (":3ep", r"2 episodes, 3 were asked"),
+        (":0steps", r"no transitions at all"),
+    ],
 )
 def test_more_than_there_is_is_an_error(logs: Path, suffix: str, message: str) -> None:
     with pytest.raises(IlbrlError, match=message):
@@ -115,7 +136,7 @@ def test_of_a_built_in_dataset_no_more_is_collected_than_asked_for(logs: Path, m
         return ilbrl.load(logs)
 
     monkeypatch.setattr(benchmark, "load_benchmark", load_benchmark)
-    assert len(ilbrl.load("hopper/medium:2", quiet=True)) == 2
+    assert len(ilbrl.load("hopper/medium:2steps", quiet=True)) == 2
     assert ilbrl.load("hopper/medium:1ep", quiet=True).num_episodes == 1
     ilbrl.load("hopper/medium", quiet=True)
     assert asked == [("hopper/medium", wanted, True) for wanted in (2, 1000, None)]

@@ -62,7 +62,7 @@ def write_run(
     _json(folder / "tuning.json", _tuning(rng, trust))
     _json(folder / "audit.json", _audit(study, task, seeds, len(algorithms), played, revealed))
     (folder / "study.toml").write_text(
-        f'name = "{study}"\ntask = "{task}"\nexpert = "{task}/expert:2ep"\nexploratory = "{task}/medium:400000"\n'
+        f'name = "{study}"\ntask = "{task}"\nexpert = "{task}/expert:2ep"\nexploratory = "{task}/medium:400000steps"\n'
         f"seeds = {seeds}\nconfigurations = {configurations}\nupdates = 200_000\n"
     )
     return folder

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
-from tyro.conf import FlagCreatePairsOff, Positional, arg
+from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional, arg
 
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data.dataset import Dataset
 from ilbrl.data.doctor import Finding, examine
 from ilbrl.data.formats import FORMATS
 from ilbrl.data.loading import load, save
+from ilbrl.data.reading import Reading
 from ilbrl.data.summary import columns, plot, sparkline, summarise
 
 _FORMATS = "\n".join(f"  {name + ':':<12}{format.what}" for name, format in FORMATS.items())
@@ -22,6 +23,7 @@ _ABOUT = f"""Look at logged data, change its format, or collect the built-in kin
 
 examples:
   ilbrl data inspect logs.hdf5 --expert demos.npz
+  ilbrl data inspect logs.csv --columns observations angle,speed actions torque episodes trial
   ilbrl data convert minari:mujoco/hopper/expert-v0 expert.npz
   ilbrl data make hopper/medium --transitions 1000000
 
@@ -47,6 +49,7 @@ def inspect(
     expert: Annotated[str | None, arg(metavar="WHAT")] = None,
     json: bool = False,
     plot: Annotated[Path | None, arg(metavar="PNG")] = None,
+    reading: OmitArgPrefixes[Reading] = Reading(),  # noqa: B008 - immutable
 ) -> int:
     """Describe a dataset and say what is wrong with it.
 
@@ -59,9 +62,10 @@ def inspect(
         expert: Expert data, to look for its rows in the other logs.
         json: Print one JSON object instead of tables.
         plot: Write histograms of everything to this PNG file.
+        reading: What the files do not say.
     """
-    dataset = load(what)
-    findings = examine(dataset, None if expert is None else load(expert, count_in="episodes"))
+    dataset = load(what, reading)
+    findings = examine(dataset, None if expert is None else load(expert, reading))
     if plot is not None:
         _plot(dataset, plot)
     if json:
@@ -76,21 +80,25 @@ def convert(
     target: Positional[Annotated[str, arg(metavar="TO")]],
     /,
     force: bool = False,
+    reading: OmitArgPrefixes[Reading] = Reading(),  # noqa: B008 - immutable
 ) -> int:
     """Write a dataset in another format: npz, D4RL HDF5 (.hdf5) or Minari (minari:FOLDER).
 
-    Example: ilbrl data convert lift.csv minari:lift-v0
+    Example: ilbrl data convert lift.csv minari:lift-v0 --columns observations 'sensor_*' actions u --action-low -2
+    --action-high 2
 
     Args:
         source: The dataset to read.
         target: The file or folder to write.
         force: Overwrite the target if it exists.
+        reading: What the file does not say.
     """
-    dataset = load(source)
+    dataset = load(source, reading)
     path = save(dataset, target, overwrite=force)
     print(f"{path}: {len(dataset):,} transitions in {dataset.num_episodes:,} episodes")
-    for note in dataset.notes:
-        print(f"  note: {note}")
+    for grade, lines in (("warning", dataset.warnings), ("note", dataset.notes)):
+        for line in lines:
+            print(f"  {grade}: {line}")
     return 0
 
 

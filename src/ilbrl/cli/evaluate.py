@@ -36,9 +36,9 @@ class Arguments:
     """
 
     expert: str
-    """The expert's logs, with rewards: a file or a built-in name; `:100` takes the first 100 episodes."""
+    """The expert's logs, with rewards: a file or a built-in name; `:100ep` takes the first 100 episodes."""
     data: str
-    """All other logs, with rewards; `:400000` takes the first 400,000 transitions."""
+    """All other logs, with rewards; `:400000steps` takes the first 400,000 transitions."""
     policy: tuple[str, ...] = ()
     """Policies to value: files (.safetensors), built-in ones such as hopper/rung1, or `logged:FILE`: the policy behind
     the data file that carries it."""
@@ -78,7 +78,7 @@ def main(words: list[str]) -> int:
     args = tyro.cli(Arguments, args=words, prog="ilbrl evaluate", config=(tyro.conf.FlagCreatePairsOff,))
     _check(args)
     policies = {name: policy_named(name) for name in args.policy}
-    expert = load_named(args.expert, count_in="episodes", quiet=args.quiet)
+    expert = load_named(args.expert, quiet=args.quiet)
     logs = load_named(args.data, quiet=args.quiet)
     warn_about(logs, expert, "evaluation")
     composition = ope.held_out(expert, logs, args.seed)

@@ -28,7 +28,7 @@ FIGURES = (".png", ".svg", ".pdf")
 class Arguments:
     """Label the logs with ILBRL's intrinsic reward: 1 on the expert's own steps, less the farther away a step is.
 
-    ilbrl label --expert hopper/expert:2 --data hopper/medium:400000 --out labels.npz
+    ilbrl label --expert hopper/expert:2ep --data hopper/medium:400000steps --out labels.npz
 
     ilbrl label --expert E.hdf5 --data X.hdf5 --explain 12345
 
@@ -36,9 +36,9 @@ class Arguments:
     """
 
     expert: str
-    """The expert's episodes: a file or a built-in name; `:2` takes the first two episodes."""
+    """The expert's episodes: a file or a built-in name; `:2ep` takes the first two episodes."""
     data: str
-    """All other logs; `:400000` takes the first 400,000 transitions."""
+    """All other logs; `:400000steps` takes the first 400,000 transitions."""
     reward: Literal["support", "discriminator"] = "support"
     """ILBRL's closeness to the expert's support, or the log-odds of a discriminator, as SMODICE and ORIL learn it."""
     out: Path | None = None
@@ -59,7 +59,7 @@ def main(words: list[str]) -> int:
     args = tyro.cli(Arguments, args=words, prog="ilbrl label")
     if args.plot is not None and args.plot.suffix.lower() not in FIGURES:
         raise IlbrlError(f"--plot {args.plot}: is no figure; name a file that ends in {', '.join(FIGURES)}")
-    expert, data = load_named(args.expert, count_in="episodes"), load_named(args.data)
+    expert, data = load_named(args.expert), load_named(args.data)
     warn_about(data, expert)
     if args.reward == "discriminator":
         if args.explain is not None or args.plot is not None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 
-from ilbrl.data import Dataset, load
+from ilbrl.data import Dataset, Reading, load
 from ilbrl.data.doctor import Purpose, require_healthy
-from ilbrl.data.loading import Unit
 
 
-def load_named(what: str, count_in: Unit = "transitions", quiet: bool = False) -> Dataset:
-    return replace(load(what, count_in=count_in, quiet=quiet), source=what)
+def load_named(what: str, reading: Reading | None = None, quiet: bool = False) -> Dataset:
+    return replace(load(what, reading, quiet=quiet), source=what)
 
 
 def warn_about(data: Dataset, expert: Dataset, purpose: Purpose = "imitation") -> None:

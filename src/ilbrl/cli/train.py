@@ -16,15 +16,15 @@ from ilbrl.agents.fit import DIVERGENCE_FACTOR, Learned, fit
 from ilbrl.base.errors import IlbrlError
 from ilbrl.cli.named import load_named, warn_about
 
-EXAMPLE = "ilbrl train ilbrl --expert hopper/expert:2 --data hopper/medium:400000 --seeds 6 --out runs/hopper"
+EXAMPLE = "ilbrl train ilbrl --expert hopper/expert:2ep --data hopper/medium:400000steps --seeds 6 --out runs/hopper"
 
 
 @dataclass(frozen=True)
 class Run:
     expert: str
-    """The expert's episodes: a file or a built-in name; `:2` takes the first two episodes."""
+    """The expert's episodes: a file or a built-in name; `:2ep` takes the first two episodes."""
     data: str
-    """All other logs; `:400000` takes the first 400,000 transitions."""
+    """All other logs; `:400000steps` takes the first 400,000 transitions."""
     out: Path
     """Folder for the policies, metrics.jsonl and the checkpoint; the same command continues there after a crash."""
     seeds: int = 1
@@ -54,7 +54,7 @@ def main(words: list[str]) -> int:
     run, config = _parse(agent, words[1:])
     if run.steps < 1 or run.seeds < 1:
         raise IlbrlError(f"--steps {run.steps} --seeds {run.seeds}: training needs at least one update and one seed")
-    expert = load_named(run.expert, count_in="episodes", quiet=run.quiet)
+    expert = load_named(run.expert, quiet=run.quiet)
     data = load_named(run.data, quiet=run.quiet)
     warn_about(data, expert)
     learned = fit(

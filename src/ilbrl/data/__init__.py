@@ -4,5 +4,6 @@ from ilbrl.data.dataset import Dataset, concatenate
 from ilbrl.data.formats.arrays import from_arrays
 from ilbrl.data.formats.frame import from_frame
 from ilbrl.data.loading import load, save
+from ilbrl.data.reading import Reading
 
-__all__ = ["Dataset", "concatenate", "from_arrays", "from_frame", "load", "save"]
+__all__ = ["Dataset", "Reading", "concatenate", "from_arrays", "from_frame", "load", "save"]

@@ -69,9 +69,11 @@ def not_finite(dataset: Dataset, field: str, grade: Literal["error", "warning"])
 def check_action_bounds(dataset: Dataset) -> Iterator[Finding]:
     """Bounds that are no bounds, and actions that no policy within them could take."""
     if dataset.discrete:
-        yield Finding(
-            "note", "actions", "actions", None, "actions are discrete: for `tabular`, not for the deep agents"
+        message = (
+            "actions are whole numbers, taken as choices: for `tabular`, not for the deep agents; if they are amounts,"
+            " state their bounds (--action-low, --action-high)"
         )
+        yield Finding("note", "actions", "actions", None, message)
         return
     low, high = dataset.action_low, dataset.action_high
     if low is None or high is None:

@@ -5,7 +5,7 @@ logs.hdf5                     a file; its format is told by its suffix and its f
 minari:mujoco/hopper/expert-v0     the format said aloud
 robomimic:lift.hdf5#train     one filter (`mask/train`) of a robomimic file
 logs.hdf5:18ep                its first 18 episodes
-hopper/medium:400000          its first 400,000 transitions (or `:400000steps`)
+hopper/medium:400000steps     its first 400,000 transitions; a number without a unit is refused
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from ilbrl.base.errors import IlbrlError
 from ilbrl.base.files import require_readable
 from ilbrl.data.dataset import Dataset
 from ilbrl.data.formats import FORMATS, detect
+from ilbrl.data.reading import Reading
 
 Unit = Literal["transitions", "episodes"]
-_COUNT = re.compile(r":(\d[\d_]*)(ep|steps)?$")
+_COUNT = re.compile(r":(\d{1,15}|\d{1,3}(?:_\d{3}){1,4})(ep|steps)$")
+_ALMOST = re.compile(r":\d[\d_]*[a-z]{0,12}$")
 _UNITS: dict[str, Unit] = {"ep": "episodes", "steps": "transitions"}
 
 
@@ -35,43 +37,76 @@ class Spec:
     unit: Unit = "transitions"
 
 
-def parse(text: str, count_in: Unit = "transitions") -> Spec:
+def parse(text: str) -> Spec:
     prefix, _, rest = text.partition(":")
     format = prefix if rest and prefix in FORMATS else None
     where = text if format is None else rest
-    counted = _COUNT.search(where)
-    if counted is None or Path(where).exists():  # a file may be named like this
+    if _exists(where):  # a file may be named like a count
         return Spec(where, format)
-    unit = _UNITS.get(counted[2], count_in)
-    return Spec(where[: counted.start()], format, int(counted[1]), unit)
+    counted = _COUNT.search(where)
+    if counted is not None:
+        return Spec(where[: counted.start()], format, int(counted[1]), _UNITS[counted[2]])
+    if almost := _ALMOST.search(where):
+        number = re.sub(r"\D", "", almost[0])[:15]
+        raise IlbrlError(
+            f"{text}: after the colon stands how much to take: :{number}ep for the first episodes, :{number}steps for"
+            " the first transitions"
+        )
+    return Spec(where, format)
 
 
-def load(what: str | Path, *, count_in: Unit = "transitions", quiet: bool = False) -> Dataset:
+def load(what: str | Path, reading: Reading | None = None, *, quiet: bool = False) -> Dataset:
     """Read a built-in dataset, a file or a prefixed text (see the top of this module).
 
-    `count_in` is the unit of a bare `:N`. Asking for more than there is is an error, not a shorter dataset.
+    `reading` says what the file does not: names of columns, action bounds, the time limit. Asking for more than there
+    is is an error, not a shorter dataset.
     """
-    spec = parse(str(what), count_in)
+    spec = parse(str(what))
     if spec.count == 0:
         raise IlbrlError(f"{what}: asks for no {spec.unit} at all")
-    return _first(_whole(spec, quiet), spec)
+    reading = (reading or Reading()).with_mapping()
+    return _first(reading.bounded(_whole(spec, reading, quiet)), spec)
 
 
-def _whole(spec: Spec, quiet: bool) -> Dataset:
-    if spec.format is None and not Path(spec.where).exists():  # your own folder hopper/medium comes first
+def _exists(where: str) -> bool:
+    try:
+        return Path(where).exists()
+    except (OSError, ValueError):  # a name too long for any file, or with a zero byte in it
+        return False
+
+
+def _whole(spec: Spec, reading: Reading, quiet: bool) -> Dataset:
+    where, told = Path(spec.where), bool(reading.names) or reading.max_episode_steps is not None
+    if spec.format is None and not _exists(spec.where):  # your own folder hopper/medium comes first
         from ilbrl.data import benchmark
 
         if benchmark.is_benchmark(spec.where):
+            _refuse_names(told, spec.where, "a built-in dataset")
             return benchmark.load_benchmark(spec.where, _enough(spec), quiet=quiet)
-    if Path(spec.where).is_file():
-        require_readable(Path(spec.where))
+    if len(where.name.encode(errors="replace")) > 255:
+        raise IlbrlError(f"{spec.where[:80]}…: no file has so long a name")
     try:
-        return FORMATS[spec.format or detect(Path(spec.where))].read(Path(spec.where))
+        if where.is_file():
+            require_readable(where)
+        name = spec.format or detect(where)
+        format = FORMATS[name]
+        if format.read_as is not None:
+            return format.read_as(where, reading)
+        _refuse_names(told, spec.where, f"a {name} file")
+        return format.read(where)
     except IlbrlError:
         raise
     except Exception as error:  # there is hardly an exception that a damaged file cannot draw from h5py or zipfile
         reason = next(iter(str(error).splitlines()), "") or type(error).__name__
         raise IlbrlError(f"{spec.where}: cannot be read ({reason}); it may be damaged: copy it again") from error
+
+
+def _refuse_names(told: bool, where: str, kind: str) -> None:
+    if told:
+        raise IlbrlError(
+            f"{where}: {kind} names its own fields and ends; --columns, a mapping of names and --max-episode-steps are"
+            " for tables, npz and D4RL files"
+        )
 
 
 def _enough(spec: Spec) -> int | None:
@@ -109,6 +144,6 @@ def save(dataset: Dataset, path: str | Path, *, overwrite: bool = True) -> Path:
 
 def _format_to_write(path: Path) -> str:
     for name, format in FORMATS.items():
-        if path.suffix.lower() in format.suffixes:
+        if format.suffixes and path.name.lower().endswith(format.suffixes):
             return name
     raise IlbrlError(f"{path}: its name does not tell a format; end it in .npz or .hdf5, or write minari:{path}")

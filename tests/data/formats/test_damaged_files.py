@@ -80,7 +80,7 @@ def test_a_field_of_objects(tmp_path: Path) -> None:
 
 def test_missing_and_misshapen_fields(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", states=np.zeros((3, 1)), actions=np.zeros((3, 1)))
-    with pytest.raises(IlbrlError, match="has no field 'observations', only actions, states"):
+    with pytest.raises(IlbrlError, match="has no field 'observations', only states, actions"):
         load(tmp_path / "a.npz")
     with h5py.File(tmp_path / "a.hdf5", "w") as file:
         file["observations"], file["actions"], file["rewards"] = np.zeros((3, 1)), np.zeros((3, 1)), np.zeros(4)

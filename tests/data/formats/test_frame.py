@@ -1,11 +1,14 @@
 """Tables: a pandas frame, CSV and Parquet."""
 
+import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ilbrl.base.errors import IlbrlError
-from ilbrl.data import from_frame, load
+from ilbrl.data import Dataset, Reading, from_frame, load
+from ilbrl.data.doctor import examine
 
 pd = pytest.importorskip("pandas")
 
@@ -66,9 +69,9 @@ def test_columns_of_any_name() -> None:
     ("text", "message"),
     [
         ("", "cannot be read as CSV"),
-        ("a,b\n1,2\n", "no columns for observations, found only a, b"),
+        ("a,b\n1,2\n", "has no field 'observations', only a, b; say which it is"),
         ("obs_0,action_0\n1,2\nhigh,2\n", "'obs_0' holds 'high' in row 1, not numbers"),
-        ("obs_0,action_0,action_0\n1,2,3\n", "column 'action_0' stands there twice"),
+        ("obs_0,action_0,action_0\n1,2,3\n", "column 'action_0' for actions stands there twice"),
         ("obs_0,action_0\n", "holds no transitions"),
         ("obs_0,action_0\n1,2,3\n1,2,3\n", "more cells than its first line has names"),
         ("obs_0,action_0,terminal\n1,2,0\n1,2,\n", "terminals must be true/false or 1/0, found nan in row 1"),
@@ -96,3 +99,136 @@ def test_text_named_parquet(tmp_path: Path) -> None:
     (tmp_path / "logs.parquet").write_text("not a table")
     with pytest.raises(IlbrlError, match="cannot be read as Parquet"):
         load(tmp_path / "logs.parquet")
+
+
+ODD = "trial;angle;speed;torque;fell;comment\n1;0,5;1;2;0;a\n1;0,6;2;-3;1;b\n2;0,7;3;1;0;c\n2;0,8;4;0;1;d\n"
+NAMES = {"observations": "angle,speed", "actions": "torque", "terminals": "fell", "episodes": "trial"}
+MAPPING = """
+observations = ["angle", "speed"]
+actions = ["torque"]
+terminals = "fell"
+episodes = "trial"
+action_low = -4
+action_high = [4.0]
+"""
+MAPPING_JSON = (
+    '{"observations": ["angle", "speed"], "actions": ["torque"], "terminals": "fell", "episodes": "trial",'
+    ' "action_low": -4, "action_high": 4}'
+)
+
+
+def check_odd_table(dataset: Dataset) -> None:
+    assert dataset.observations.tolist() == [[0.5, 1], [np.float32(0.6), 2], [np.float32(0.7), 3], [np.float32(0.8), 4]]
+    assert dataset.actions.tolist() == [[2], [-3], [1], [0]]
+    assert dataset.episode_lengths.tolist() == [2, 2]
+    assert [bound.tolist() for bound in dataset.action_range] == [[-4], [4]]
+    assert "not used: comment" in dataset.notes
+
+
+@pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet"])
+@pytest.mark.parametrize("how", ["options", "mapping.toml", "mapping.json"])
+def test_tables_as_people_have_them(tmp_path: Path, suffix: str, how: str) -> None:
+    path = tmp_path / f"logs.{suffix}"
+    (tmp_path / "plain.csv").write_text(ODD)
+    frame = pd.read_csv(tmp_path / "plain.csv", sep=";", decimal=",")
+    if suffix == "parquet":
+        frame.to_parquet(path)
+    else:
+        frame.to_csv(path, sep=";", decimal=",", index=False)
+    if how == "options":
+        reading = Reading(NAMES, action_low=(-4,), action_high=(4,))
+    else:
+        (tmp_path / how).write_text(MAPPING if how.endswith("toml") else MAPPING_JSON)
+        reading = Reading(mapping=str(tmp_path / how))
+    dataset = load(path, reading)
+    check_odd_table(dataset)
+    assert any("decimal comma" in note for note in dataset.notes) == (suffix != "parquet")
+    columns = {**NAMES, "observations": ["angle", "speed"], "actions": ["torque"]}
+    check_odd_table(from_frame(frame, columns, action_low=-4, action_high=4))
+
+
+def test_options_come_before_the_mapping_file(tmp_path: Path) -> None:
+    (tmp_path / "m.toml").write_text(MAPPING)
+    (tmp_path / "logs.csv").write_text(ODD)
+    reading = Reading({"observations": "sp*"}, str(tmp_path / "m.toml"), action_high=(9,))
+    dataset = load(tmp_path / "logs.csv", reading)
+    assert dataset.obs_dim == 1
+    assert [bound.tolist() for bound in dataset.action_range] == [[-4], [9]]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("reward = 'r'", "there is no field 'reward'; the fields are observations"),
+        ("actions = 3", "actions must be the name of a column"),
+        ("action_low = 'x'", "action_low must be a number"),
+        ("action_low = 1" + "0" * 400, "action_low must be a number"),
+        ("max_episode_steps = 0", "at least 1"),
+        ("a = ", "cannot be read as a mapping file"),
+        ("a = " + "[" * 100_000, "cannot be read as a mapping file"),
+    ],
+)
+def test_bad_mapping_files(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "m.toml").write_text(text)
+    (tmp_path / "logs.csv").write_text(ODD)
+    with pytest.raises(IlbrlError, match=message):
+        load(tmp_path / "logs.csv", Reading(mapping=str(tmp_path / "m.toml")))
+
+
+def test_done_means_a_terminal_unless_the_row_timed_out(tmp_path: Path) -> None:
+    (tmp_path / "logs.csv").write_text("obs_0,action_0,done,truncated\n1,0,0,0\n2,0,1,1\n3,0,0,0\n4,0,1,0\n")
+    dataset = load(tmp_path / "logs.csv")
+    assert dataset.observations.ravel().tolist() == [1, 3, 4]
+    assert dataset.terminals.tolist() == [False, False, True]
+    assert dataset.timeouts.tolist() == [True, False, False]
+
+
+def test_columns_of_lists(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"observation": [[1, 2], [3, 4]], "action": [[0.5], [0.1]], "done": [False, True]})
+    frame.to_parquet(tmp_path / "logs.parquet")
+    assert load(tmp_path / "logs.parquet").observations.tolist() == [[1, 2], [3, 4]]
+    with pytest.raises(IlbrlError, match="lists in column 'observation' must be of numbers, all equally long"):
+        from_frame(pd.DataFrame({"observation": [[1, 2], [3]], "action": [[0.5], [0.1]]}))
+
+
+def test_messages_name_the_row_of_the_file_after_reordering() -> None:
+    frame = pd.DataFrame({"episode": [1, 2, 1, 2], "step": [0, 0, 1, 1], "obs_x": [0.0, 1, np.nan, 3], "action_0": 0.5})
+    found = next(finding for finding in examine(from_frame(frame.assign(next_obs_x=1.0))) if finding.check == "finite")
+    assert found.row == 2
+    assert "(first: row 2, column 0)" in found.message
+    with pytest.raises(IlbrlError, match=r"found 0\.5 in row 1"):
+        from_frame(frame.assign(terminal=[0, 0.5, 0, 1]))
+    dropped = from_frame(frame.assign(terminal=[0, 0, 0, 1]))
+    assert any("dropped 1 row without one (first: row 2)" in note for note in dropped.notes)
+
+
+def test_doubts_about_columns_and_labels_are_findings() -> None:
+    frame = pd.DataFrame({"observation_0": [1.0, 2, 3, 4, 5], "observation_2": 2.0, "action_0": 0.5})
+    frame["terminal"], frame["episode"] = [0, 1, 0, 0, 1], ["a", "a", "a", None, None]
+    warnings = [f.message for f in examine(from_frame(frame)) if f.check == "reader" and f.grade == "warning"]
+    assert warnings == [
+        "column observation_1 is missing before observation_2; was it left out?",
+        "2 rows without an episode label (first: row 3): neighbouring ones are taken as an episode of their own;"
+        " label every row",
+        "1 terminal inside a labelled episode (first: row 1): what follows is taken as a new episode;"
+        " mend the labels or the terminals",
+    ]
+
+
+def test_thousands_of_columns_take_seconds(tmp_path: Path) -> None:
+    names = [*(f"observation_{i}" for i in range(5000)), "action_0", "terminal"]
+    rows = [",".join(["0.5"] * 5001 + [end]) for end in ("0", "0", "1")]
+    (tmp_path / "wide.csv").write_text("\n".join([",".join(names), *rows]))
+    started = time.monotonic()
+    dataset = load(tmp_path / "wide.csv")
+    assert dataset.obs_dim == 5000
+    assert len(examine(dataset)) > 0
+    assert time.monotonic() - started < 5
+
+
+def test_bounds_must_fit_the_actions(tmp_path: Path) -> None:
+    (tmp_path / "logs.csv").write_text("obs_0,action_0,action_1,terminal\n1,0,0,0\n2,0,1,1\n")
+    with pytest.raises(IlbrlError, match=r"--action-low: 3 numbers, but logs\.csv has 2 action columns"):
+        load(tmp_path / "logs.csv", Reading(action_low=(1, 2, 3), action_high=(4,)))
+    with pytest.raises(IlbrlError, match="give --action-low and --action-high, both or neither"):
+        load(tmp_path / "logs.csv", Reading(action_low=(1,)))

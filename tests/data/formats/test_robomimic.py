@@ -40,7 +40,7 @@ def test_vectors_are_joined_in_sorted_order(lift: Path) -> None:
 
 
 def test_a_filter_picks_its_demos(lift: Path) -> None:
-    for what in (f"{lift}#train", f"robomimic:{lift}#train:2"):
+    for what in (f"{lift}#train", f"robomimic:{lift}#train:2steps"):
         dataset = load(what)
         assert dataset.observations[:, 1].tolist() == [100, 101]
         assert dataset.source == "lift.hdf5#train"

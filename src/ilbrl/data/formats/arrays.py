@@ -38,12 +38,15 @@ def from_arrays(
     action_high: ArrayLike | None = None,
     policy: Policy | None = None,
     source: str = "arrays",
+    source_rows: np.ndarray | None = None,
     notes: Sequence[str] = (),
+    warnings: Sequence[str] = (),
 ) -> Dataset:
     """A dataset from [N, …] arrays, one row per logged step, episode after episode.
 
     `episodes` is any [N] label that changes where a new episode begins. `max_episode_steps` says when the
-    environment stopped an episode, for logs that did not record it.
+    environment stopped an episode, for logs that did not record it. `source_rows` says where each row stands in its
+    file, for messages about it.
     """
     given = {
         "observations": observations,
@@ -55,27 +58,68 @@ def from_arrays(
         "log_probs": log_probs,
         "is_expert": is_expert,
     }
-    columns = {name: _column(name, array, source) for name, array in given.items() if array is not None}
-    labels = None if episodes is None else np.asarray(episodes)
+    decided, doubted = list(notes), list(warnings)
+    columns = {name: _column(name, array, source, source_rows) for name, array in given.items() if array is not None}
+    labels = None if episodes is None else _one_per_row(np.asarray(episodes))
     _check_lengths(columns if labels is None else {**columns, "episodes": labels}, source)
-    decided = list(notes)
+    columns["source_rows"] = np.arange(len(columns["observations"])) if source_rows is None else source_rows
     if "terminals" not in columns:
         columns["terminals"] = np.zeros(len(columns["observations"]), bool)
         decided.append("no terminals in the logs: no episode is taken to have ended by itself")
-    columns["timeouts"] = _timeouts(columns, labels, max_episode_steps, decided)
+    columns["timeouts"] = _timeouts(columns, labels, max_episode_steps, decided, doubted)
     if "next_observations" not in columns:
         columns = _with_next_rows(columns, source, decided)
     shape = columns["observations"].shape[-1], 1 if columns["actions"].ndim == 1 else columns["actions"].shape[-1]
     if policy is not None and (policy.obs_dim, policy.act_dim) != shape:
-        decided.append(f"the behaviour policy was left out: it maps {policy.obs_dim} numbers to {policy.act_dim}")
+        doubted.append(f"the behaviour policy was left out: it maps {policy.obs_dim} numbers to {policy.act_dim}")
         policy = None
+    if (np.diff(columns["source_rows"]) == 1).all() and columns["source_rows"][0] == 0:
+        del columns["source_rows"]  # one after the other: nothing to remember
     arrays: dict[str, Any] = columns
     bounds = {"action_low": action_low, "action_high": action_high}
-    known = {name: np.atleast_1d(np.asarray(bound)) for name, bound in bounds.items() if bound is not None}
-    return Dataset(**arrays, **known, policy=policy, source=source, notes=tuple(decided))
+    arrays |= {name: np.atleast_1d(np.asarray(bound)) for name, bound in bounds.items() if bound is not None}
+    return Dataset(**arrays, policy=policy, source=source, notes=tuple(decided), warnings=tuple(doubted))
 
 
-def _column(name: str, array: ArrayLike, source: str) -> np.ndarray:
+def episode_numbers(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """([N] number of each row's label, in order of appearance; [N] bool: the row has no label).
+
+    Neighbouring rows without a label (None or NaN) share a number of their own.
+    """
+    if labels.dtype.kind in "OfM":
+        missing = np.array([label is None or label != label for label in labels.tolist()], bool)
+    else:
+        missing = np.zeros(len(labels), bool)
+    known = np.where(missing, labels[np.argmin(missing)], labels)
+    _, codes = np.unique(known if known.dtype.kind in "biufU" else known.astype(str), return_inverse=True)
+    block = np.cumsum(missing & ~np.append(False, missing[:-1]))
+    codes = np.where(missing, codes.max() + block, codes)
+    _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[codes], missing
+
+
+def joined(arrays: list[np.ndarray], name: str, source: object) -> np.ndarray:
+    """One field that a file keeps in several arrays: their columns side by side."""
+    if len(arrays) == 1:
+        return arrays[0]
+    if len({len(array) if array.ndim else -1 for array in arrays}) > 1:
+        raise IlbrlError(f"{source}: the parts of {name} have different numbers of rows")
+    return np.concatenate([array.reshape(len(array), -1) for array in arrays], axis=1)
+
+
+def flags(name: str, column: np.ndarray, source: str, rows: np.ndarray | None = None) -> np.ndarray:
+    """[…] bool of true/false or 1/0. Anything else is an error: text and NaN would be a silent True."""
+    if column.dtype.kind not in "biuf":
+        raise IlbrlError(f"{source}: {name} holds {column.dtype} values, not true/false or 1/0")
+    if column.dtype != bool:
+        odd = np.argwhere((column != 0) & (column != 1))
+        if len(odd):
+            row = odd[0][0] if rows is None else rows[odd[0][0]]
+            raise IlbrlError(f"{source}: {name} must be true/false or 1/0, found {column[tuple(odd[0])]} in row {row}")
+    return column.astype(bool, copy=False)
+
+
+def _column(name: str, array: ArrayLike, source: str, rows: np.ndarray | None) -> np.ndarray:
     """Numbers of the shape the Dataset wants: matrices for observations, one number per row for the rest."""
     try:
         column = np.asarray(array)
@@ -86,7 +130,7 @@ def _column(name: str, array: ArrayLike, source: str) -> np.ndarray:
     if column.ndim == 0:
         raise IlbrlError(f"{source}: {name} is a single number; one row per step is needed")
     if name in ("terminals", "timeouts", "is_expert"):
-        return _flags(name, _one_per_row(column), source)
+        return flags(name, _one_per_row(column), source, rows)
     if name in ("rewards", "log_probs"):
         return _one_per_row(column)
     if name == "actions" and column.dtype.kind in "biu":
@@ -96,16 +140,6 @@ def _column(name: str, array: ArrayLike, source: str) -> np.ndarray:
 
 def _one_per_row(column: np.ndarray) -> np.ndarray:
     return column[:, 0] if column.ndim == 2 and column.shape[1] == 1 else column
-
-
-def _flags(name: str, column: np.ndarray, source: str) -> np.ndarray:
-    if column.dtype != bool:
-        odd = np.argwhere((column != 0) & (column != 1))  # NaN is odd too: bool(NaN) would be a silent True
-        if len(odd):
-            raise IlbrlError(
-                f"{source}: {name} must be true/false or 1/0, found {column[tuple(odd[0])]} in row {odd[0][0]}"
-            )
-    return column.astype(bool, copy=False)
 
 
 def _check_lengths(columns: dict[str, np.ndarray], source: str) -> None:
@@ -120,12 +154,16 @@ def _check_lengths(columns: dict[str, np.ndarray], source: str) -> None:
 
 
 def _timeouts(
-    columns: dict[str, np.ndarray], labels: np.ndarray | None, max_episode_steps: int | None, decided: list[str]
+    columns: dict[str, np.ndarray],
+    labels: np.ndarray | None,
+    max_episode_steps: int | None,
+    decided: list[str],
+    doubted: list[str],
 ) -> np.ndarray:
     """[N] where the log stops without a terminal: as logged, or by the best evidence there is."""
     terminals, logged = columns["terminals"], columns.get("timeouts")
     if labels is not None:
-        ends = np.append(labels[1:] != labels[:-1], True) & ~terminals
+        ends = _ends_of_labels(labels, terminals, columns["source_rows"], doubted) & ~terminals
         return ends if logged is None else ends | logged
     if logged is not None:
         return logged
@@ -144,6 +182,24 @@ def _timeouts(
         " (from_arrays and the readers take max_episode_steps)"
     )
     return np.zeros_like(terminals)
+
+
+def _ends_of_labels(labels: np.ndarray, terminals: np.ndarray, rows: np.ndarray, doubted: list[str]) -> np.ndarray:
+    """[N] the last row of every label; doubts about labels are told."""
+    numbers, missing = episode_numbers(labels)
+    ends = np.append(numbers[1:] != numbers[:-1], True)
+    if missing.any():
+        doubted.append(
+            f"{counted(missing.sum(), 'row')} without an episode label (first: row {rows[np.argmax(missing)]}):"
+            " neighbouring ones are taken as an episode of their own; label every row"
+        )
+    inside = terminals & ~ends
+    if inside.any():
+        doubted.append(
+            f"{counted(inside.sum(), 'terminal')} inside a labelled episode (first: row {rows[np.argmax(inside)]}):"
+            " what follows is taken as a new episode; mend the labels or the terminals"
+        )
+    return ends
 
 
 def _every(steps: int, terminals: np.ndarray) -> np.ndarray:
@@ -165,10 +221,9 @@ def _with_next_rows(columns: dict[str, np.ndarray], source: str, decided: list[s
     rows = np.flatnonzero(~unknown)
     if not len(rows):
         raise IlbrlError(f"{source}: without next_observations no row has a successor; nothing can be learnt from it")
-    dropped = f"; dropped {counted(unknown.sum(), 'row')} without one (first: row {np.argmax(unknown)})"
+    first = columns["source_rows"][np.argmax(unknown)]
+    dropped = f"; dropped {counted(unknown.sum(), 'row')} without one (first: row {first})"
     decided.append("no next_observations in the logs: taken from the following row" + dropped * bool(unknown.any()))
     successors = np.where(terminals[rows], rows, rows + 1)
     kept = {name: column[rows] for name, column in {**columns, "timeouts": timeouts}.items()}
-    if unknown.any():
-        kept["source_rows"] = rows
     return {**kept, "next_observations": columns["observations"][successors]}

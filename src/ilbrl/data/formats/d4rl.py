@@ -15,9 +15,10 @@ import numpy as np
 from ilbrl.base.errors import IlbrlError
 from ilbrl.base.files import written_whole
 from ilbrl.data.dataset import Dataset
-from ilbrl.data.formats.arrays import from_arrays
-from ilbrl.data.formats.behaviour import policy_from_fields, policy_to_fields
-from ilbrl.data.formats.hdf5 import composed, opened, read_array, read_text
+from ilbrl.data.formats.arrays import from_arrays, joined
+from ilbrl.data.formats.behaviour import policy_or_doubt, policy_to_fields
+from ilbrl.data.formats.hdf5 import composed, leaves, opened, read_array, read_text
+from ilbrl.data.reading import Reading, homes, unused
 from ilbrl.policy import Policy
 
 # The field of a Dataset → where the file keeps it.
@@ -35,16 +36,25 @@ FIELDS = {
 }
 
 
-def read(path: Path, *, max_episode_steps: int | None = None) -> Dataset:
+def read(path: Path, reading: Reading = Reading()) -> Dataset:  # noqa: B008 - immutable
+    warnings: list[str] = []
     with opened(path) as file:
-        for name in ("observations", "actions"):
-            if name not in file:
-                fields = ", ".join(sorted(file)) or "nothing"
-                raise IlbrlError(f"{path}: has no field {name!r}, only {fields}; is it a D4RL file?")
-        columns = {name: read_array(file, field) for name, field in FIELDS.items() if field in file}
-        notes: list[str] = []
-        policy = _read_policy(file, notes)
-    return from_arrays(**columns, policy=policy, source=path.name, notes=notes, max_episode_steps=max_episode_steps)
+        stored = [str(name) for name in file if isinstance(file.get(name), h5py.Dataset)]
+        usual = {name: (field,) for name, field in FIELDS.items()} | {"episodes": ("episodes",)}
+        inner = [field for field in FIELDS.values() if "/" in field and field in file]
+        found = homes([*stored, *inner], usual, reading.names, path)
+        columns = {
+            name: joined([read_array(file, field) for field in fields], name, path) for name, fields in found.items()
+        }
+        policy = _read_policy(file, warnings)
+    return from_arrays(
+        **columns,
+        policy=policy,
+        source=path.name,
+        notes=unused(stored, found),
+        warnings=warnings,
+        max_episode_steps=reading.max_episode_steps,
+    )
 
 
 def write(dataset: Dataset, path: Path) -> None:
@@ -61,17 +71,16 @@ def write(dataset: Dataset, path: Path) -> None:
                 file[f"metadata/policy/{name}"] = np.bytes_(text.encode())
 
 
-def _read_policy(file: h5py.File, notes: list[str]) -> Policy | None:
+def _read_policy(file: h5py.File, warnings: list[str]) -> Policy | None:
     group = file.get("metadata/policy")
     if not isinstance(group, h5py.Group):
         return None
-    names: list[str] = []
-    group.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
-    textual = [name for name in names if group[name].dtype.kind in "SO"]  # pyright: ignore[reportAttributeAccessIssue]
+    stored = leaves(group)
+    textual = [name for name, field in stored.items() if field.dtype.kind in "SO"]
     try:
         texts = {name: read_text(group, name) for name in textual}
-        arrays = {name: read_array(group, name) for name in names if name not in textual}
-        return policy_from_fields(arrays, texts)
-    except (IlbrlError, ValueError) as error:  # the data is usable without it
-        notes.append(f"the behaviour policy in metadata/policy was left out: {error}")
+        arrays = {name: read_array(group, name) for name in stored if name not in textual}
+    except (IlbrlError, ValueError) as error:
+        warnings.append(f"the behaviour policy in metadata/policy was left out: {error}")
         return None
+    return policy_or_doubt(arrays, texts, warnings)

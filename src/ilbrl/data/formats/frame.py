@@ -5,133 +5,191 @@
 | `observation_0`, … or `obs_…` | the observation; numbered columns by number, named ones in file order |
 | `action_0`, … or `act_…` | a continuous action; one integer column named `action` is a discrete one |
 | `next_observation_…` or `next_obs_…` | optional, else the next row of the episode |
-| `reward`, `terminal`, `timeout`, `log_prob`, `is_expert` | optional |
-| `episode` | optional: any label, one per episode |
-| `step` | optional: rows are put into its order within each episode |
+| `observation`, `action`, `next_observation` | a column of lists, one per row |
+| `reward`, `log_prob`, `is_expert` | optional |
+| `terminal` or `terminated`; `timeout` or `truncated` | optional |
+| `done` | optional: a terminal, unless the row is also marked as a time-out |
+| `episode` or `episode_id` | optional: any label, one per episode |
+| `step` or `timestep` | optional: rows are put into its order within each episode |
+
+Other names are told by `--columns` or a mapping file (`ilbrl.data.reading`). Columns that nobody reads are noted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import gzip
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data.dataset import Dataset
-from ilbrl.data.formats.arrays import from_arrays
+from ilbrl.data.formats.arrays import episode_numbers, flags, from_arrays
+from ilbrl.data.reading import FIELDS, Reading, homes, in_order, unused
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Columns = Mapping[str, str | Sequence[str]]
-_VECTORS = {
+_PREFIXES = {
     "observations": ("observation_", "obs_"),
     "actions": ("action_", "act_"),
     "next_observations": ("next_observation_", "next_obs_"),
 }
-_SCALARS = {
-    "rewards": "reward",
-    "terminals": "terminal",
-    "timeouts": "timeout",
-    "log_probs": "log_prob",
-    "is_expert": "is_expert",
-    "episodes": "episode",
-    "steps": "step",
+_USUAL = {
+    "observations": ("observation", "observations", "obs"),
+    "actions": ("action", "actions"),
+    "next_observations": ("next_observation", "next_observations", "next_obs"),
+    "rewards": ("reward", "rewards"),
+    "terminals": ("terminal", "terminals", "terminated", "done", "dones"),
+    "timeouts": ("timeout", "timeouts", "truncated"),
+    "log_probs": ("log_prob", "log_probs"),
+    "is_expert": ("is_expert",),
+    "episodes": ("episode", "episodes", "episode_id"),
+    "steps": ("step", "steps", "timestep"),
 }
+_SEPARATORS = (",", ";", "\t")
 
 
 def from_frame(
     frame: pd.DataFrame,
     columns: Columns | None = None,
     *,
+    action_low: ArrayLike | None = None,
+    action_high: ArrayLike | None = None,
     max_episode_steps: int | None = None,
     source: str = "frame",
+    notes: Sequence[str] = (),
 ) -> Dataset:
     """A dataset from a pandas frame, by the column names above or by `columns`.
 
     `columns` maps a field of the Dataset (or `episodes`, `steps`) to its column or columns:
     `{"observations": ["x", "v"], "actions": "force", "episodes": "trial"}`.
     """
-    homes = {**_by_convention([str(name) for name in frame.columns]), **(columns or {})}
-    for field in ("observations", "actions"):
-        if field not in homes:
-            raise IlbrlError(
-                f"{source}: no columns for {field}, found only {', '.join(map(str, frame.columns))};"
-                f" name them {_VECTORS[field][0]}0, {_VECTORS[field][0]}1, … or pass `columns`"
-            )
+    names, doubts, decided = [str(name) for name in frame.columns], [], list(notes)
+    _check_fields(columns or {}, source)
+    told = {**_by_prefix(names, doubts), **(columns or {})}
+    found = homes(names, _USUAL, told, source)
+    one_column = {field for field in found if isinstance(told.get(field, ""), str)}
     if not len(frame):
         raise IlbrlError(f"{source}: holds no transitions")
-    fields: dict[str, Any] = {field: _values(frame, field, home, source) for field, home in homes.items()}
-    order, notes = _order(fields.pop("steps", None), fields.get("episodes"))
+    counts, positions = Counter(names), {name: i for i, name in enumerate(names)}
+    for field, used in found.items():
+        for name in used:
+            if counts[name] > 1:
+                raise IlbrlError(f"{source}: column {name!r} for {field} stands there twice; name every column once")
+    values: dict[str, Any] = {
+        field: _values([frame.iloc[:, positions[name]] for name in used], used, field, field in one_column, source)
+        for field, used in found.items()
+    }
+    if "terminals" not in told and found.get("terminals", [""])[0] in ("done", "dones"):
+        values["terminals"] = _terminals_of_done(values, source, decided)
+    decided += unused([name for name in names if name and not name.startswith("Unnamed: ")], found)
+    order = _order(values.pop("steps", None), values.get("episodes"), source, decided)
     if order is not None:
-        fields = {field: values[order] for field, values in fields.items()}
-    return from_arrays(**fields, source=source, notes=notes, max_episode_steps=max_episode_steps)
+        values = {field: column[order] for field, column in values.items()}
+    return from_arrays(
+        **values,
+        action_low=action_low,
+        action_high=action_high,
+        source=source,
+        source_rows=order,
+        notes=decided,
+        warnings=doubts,
+        max_episode_steps=max_episode_steps,
+    )
 
 
-def read_csv(path: Path) -> Dataset:
-    return _read(path, "CSV", lambda pandas: _csv_frame(pandas, path))
+def read_csv(path: Path, reading: Reading = Reading()) -> Dataset:  # noqa: B008 - immutable
+    return _read(path, "CSV", reading, _csv_frame)
 
 
-def read_parquet(path: Path) -> Dataset:
-    return _read(path, "Parquet", lambda pandas: pandas.read_parquet(path))
+def read_parquet(path: Path, reading: Reading = Reading()) -> Dataset:  # noqa: B008 - immutable
+    return _read(path, "Parquet", reading, lambda pandas, path, notes: pandas.read_parquet(path))
 
 
-def _csv_frame(pandas: Any, path: Path) -> pd.DataFrame:
+def _csv_frame(pandas: Any, path: Path, notes: list[str]) -> pd.DataFrame:
     """The table as it is written: pandas renames columns of the same name, and takes a column too many for labels."""
-    frame = pandas.read_csv(path)
+    with gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb") as file:
+        heading, first = (file.readline(10_000_000).decode("utf-8") for _ in range(2))
+    separator = max(_SEPARATORS, key=heading.count)
+    decimal = "," if separator != "," and re.search(r"\d,\d", first) else "."
+    if (separator, decimal) != (",", "."):
+        named = {";": "semicolons", "\t": "tabs"}[separator]
+        notes.append(f"columns are separated by {named}{', numbers have a decimal comma' * (decimal == ',')}")
+    frame = pandas.read_csv(path, sep=separator, decimal=decimal)
     if not isinstance(frame.index, pandas.RangeIndex):
         raise IlbrlError(f"{path}: its rows have more cells than its first line has names; name every column")
-    frame.columns = pandas.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False).iloc[0]
+    options = {"header": None, "nrows": 1, "dtype": str, "keep_default_na": False}
+    frame.columns = pandas.read_csv(path, sep=separator, **options).iloc[0]
     return frame
 
 
-def _read(path: Path, kind: str, read: Any) -> Dataset:
+def _read(path: Path, kind: str, reading: Reading, read: Callable[[Any, Path, list[str]], Any]) -> Dataset:
     if not path.is_file():
         raise IlbrlError(f"{path}: {'is a folder; name the file inside it' if path.is_dir() else 'no such file'}")
     try:
         import pandas
     except ImportError:
         raise IlbrlError(f"{path}: reading {kind} needs pandas: pip install 'ilbrl[frames]'") from None
+    notes: list[str] = []
     try:
-        frame = read(pandas)
+        frame = read(pandas, path, notes)
     except UnicodeDecodeError as error:
         raise IlbrlError(f"{path}: is not UTF-8 text ({error.reason}); save it as UTF-8") from None
-    except (ValueError, OSError, ImportError) as error:  # what pandas and pyarrow raise on files they cannot read
+    except (ValueError, OSError, EOFError, ImportError) as error:  # what pandas and pyarrow raise on damaged files
         reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
         raise IlbrlError(f"{path}: cannot be read as {kind} ({reason})") from None
-    return from_frame(frame, source=path.name)
+    limit = reading.max_episode_steps
+    return from_frame(frame, reading.names, max_episode_steps=limit, source=path.name, notes=notes)
 
 
-def _by_convention(names: list[str]) -> dict[str, str | list[str]]:
-    homes: dict[str, str | list[str]] = {field: name for field, name in _SCALARS.items() if name in names}
-    for field, prefixes in _VECTORS.items():
+def _check_fields(columns: Columns, source: str) -> None:
+    for field in columns:
+        if field not in FIELDS:
+            raise IlbrlError(f"{source}: there is no field {field!r}; the fields are {', '.join(FIELDS)}")
+
+
+def _by_prefix(names: list[str], doubts: list[str]) -> dict[str, list[str]]:
+    found = {}
+    for field, prefixes in _PREFIXES.items():
         for prefix in prefixes:
-            found = [name for name in names if name.startswith(prefix)]
-            if found and field not in homes:
-                numbered = all(name.removeprefix(prefix).isdigit() for name in found)
-                homes[field] = sorted(found, key=lambda n: int(n.rpartition("_")[2])) if numbered else found
-    if "actions" not in homes and "action" in names:
-        homes["actions"] = "action"
-    return homes
+            matching = [name for name in names if name.startswith(prefix)]
+            if matching and field not in found:
+                found[field], doubtful = in_order(matching, prefix)
+                doubts += doubtful
+    return found
 
 
-def _values(frame: pd.DataFrame, field: str, home: str | Sequence[str], source: str) -> np.ndarray:
-    """[N] values of one column, or [N, k] float32 of several."""
-    names = [home] if isinstance(home, str) else list(home)
-    for name in names:
-        if name not in frame.columns:
-            raise IlbrlError(f"{source}: no column {name!r} for {field}, found {', '.join(map(str, frame.columns))}")
-        if list(frame.columns).count(name) > 1:
-            raise IlbrlError(f"{source}: column {name!r} stands there twice; name every column once")
-        if field != "episodes" and frame[name].dtype.kind not in "biuf":
-            raise IlbrlError(f"{source}: column {name!r} holds {_first_text(frame[name])}, not numbers")
-    if isinstance(home, str):
-        column: Any = frame[home]
-        whole = column.dtype.kind in "biu" and not column.isna().any()
-        return column.to_numpy() if whole or field == "episodes" else column.to_numpy(np.float64, na_value=np.nan)
-    return np.stack([frame[name].to_numpy(np.float32, na_value=np.nan) for name in names], axis=1)
+def _values(columns: list[Any], names: list[str], field: str, alone: bool, source: str) -> np.ndarray:
+    """[N] values of one column, [N, k] of one column of lists, or [N, k] float32 of several columns."""
+    if len(columns) == 1 and _holds_lists(columns[0]):
+        try:
+            return np.stack([np.asarray(each, np.float32) for each in columns[0]])
+        except (TypeError, ValueError):
+            raise IlbrlError(
+                f"{source}: the lists in column {names[0]!r} must be of numbers, all equally long"
+            ) from None
+    if field == "episodes":
+        if len(columns) > 1:
+            raise IlbrlError(f"{source}: episodes must be one column, got {', '.join(names)}")
+        return columns[0].astype(object).where(columns[0].notna(), None).to_numpy()
+    for name, column in zip(names, columns):
+        if column.dtype.kind not in "biuf":
+            raise IlbrlError(f"{source}: column {name!r} holds {_first_text(column)}, not numbers")
+    if len(columns) == 1 and alone:
+        whole = columns[0].dtype.kind in "biu" and not columns[0].isna().any()
+        return columns[0].to_numpy() if whole else columns[0].to_numpy(np.float64, na_value=np.nan)
+    return np.stack([column.to_numpy(np.float32, na_value=np.nan) for column in columns], axis=1)
+
+
+def _holds_lists(column: Any) -> bool:
+    return column.dtype == object and isinstance(column.iloc[0], list | tuple | np.ndarray)
 
 
 def _first_text(column: Any) -> str:
@@ -143,15 +201,26 @@ def _first_text(column: Any) -> str:
     return f"{column.dtype} values"
 
 
-def _order(steps: np.ndarray | None, episodes: np.ndarray | None) -> tuple[np.ndarray | None, list[str]]:
-    """Rows sorted by episode (in order of appearance), then step; None where they already are."""
-    if steps is None and episodes is None:
-        return None, []
+def _terminals_of_done(values: dict[str, Any], source: str, notes: list[str]) -> np.ndarray:
+    done = flags("done", values["terminals"], source)
+    if "timeouts" in values:
+        notes.append("done is taken as a terminal where the row is not marked as a time-out")
+        return done & ~flags("timeouts", values["timeouts"], source)
+    notes.append("done is taken as a terminal; if it also marks the time limit, mark those rows in a column timeout")
+    return done
+
+
+def _order(steps: np.ndarray | None, episodes: np.ndarray | None, source: str, notes: list[str]) -> np.ndarray | None:
+    """[N] rows sorted by episode (in order of appearance), then step; None where they already are."""
+    if steps is not None and episodes is None:
+        notes.append("the step column was not used: without an episode column it cannot order rows")
     if episodes is None:
-        return None, ["the step column was not used: without an episode column it cannot order rows"]
-    _, first, code = np.unique(episodes.astype(str), return_index=True, return_inverse=True)
-    rank = np.argsort(np.argsort(first))[code]
-    order = np.lexsort((np.arange(len(rank)) if steps is None else steps, rank))
+        return None
+    if steps is not None and not np.isfinite(steps).all():
+        raise IlbrlError(f"{source}: the step in row {np.argmin(np.isfinite(steps))} is not a number")
+    number, _ = episode_numbers(episodes)
+    order = np.lexsort((np.arange(len(number)) if steps is None else steps, number))
     if (np.diff(order) == 1).all():
-        return None, []
-    return order, ["rows were put into the order of their episodes and steps"]
+        return None
+    notes.append("rows were put into the order of their episodes and steps")
+    return order

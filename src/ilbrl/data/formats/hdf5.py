@@ -1,4 +1,8 @@
-"""Writing HDF5 files, opening them and reading their arrays, with errors that name file and field."""
+"""Writing HDF5 files, opening them and reading their arrays, with errors that name file and field.
+
+A file from a stranger must not make us read other files: HDF5 can point elsewhere by external links, external storage
+and virtual datasets, and all three are refused.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,10 @@ import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import h5py
+import h5py.h5l
 import numpy as np
 
 from ilbrl.base.errors import IlbrlError
@@ -25,6 +31,7 @@ def opened(path: Path) -> Iterator[h5py.File]:
     if not h5py.is_hdf5(path):
         raise IlbrlError(f"{path}: is not an HDF5 file, whatever its name says; check how it was written or downloaded")
     with h5py.File(path, "r") as file:
+        _refuse_external_links(file, path)
         yield file
 
 
@@ -43,15 +50,37 @@ def read_array(group: h5py.Group, name: str) -> np.ndarray:
     where = f"{group.file.filename}: {f'{group.name}/{name}'.lstrip('/')}"
     if not isinstance(dataset, h5py.Dataset):
         raise IlbrlError(f"{where} is a group of fields, expected one array")
+    if dataset.is_virtual or dataset.external:
+        raise IlbrlError(f"{where} keeps its values in another file, which is not read; copy them into this one")
     if dataset.dtype.kind not in "biuf":
         raise IlbrlError(f"{where} holds {dataset.dtype} values, not numbers; store a plain numeric array")
+    if dataset.nbytes > max(2**30, 5000 * Path(group.file.filename).stat().st_size):
+        raise IlbrlError(f"{where} says it has shape {dataset.shape}, far more than its file can hold")
     array = np.empty(dataset.shape, np.float32 if dataset.dtype.kind == "f" else dataset.dtype)
     if array.size:
         dataset.read_direct(array)
     return array
 
 
+def leaves(group: h5py.Group) -> dict[str, h5py.Dataset]:
+    """The arrays of a group and of the groups in it, by path; what lies deeper is not looked at."""
+    found: dict[str, h5py.Dataset] = {}
+    for name, item in group.items():
+        inside = {f"{name}/{key}": each for key, each in item.items()} if isinstance(item, h5py.Group) else {name: item}
+        found |= {path: each for path, each in inside.items() if isinstance(each, h5py.Dataset)}
+    return found
+
+
 def read_text(group: h5py.Group, name: str) -> str:
     """One string, however it was stored."""
     value = group[name][()]  # pyright: ignore[reportIndexIssue]
     return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def _refuse_external_links(file: h5py.File, path: Path) -> None:
+    def look(name: bytes, link: Any) -> str | None:
+        return name.decode(errors="replace") if link.type == h5py.h5l.TYPE_EXTERNAL else None
+
+    found = file.id.links.visit(look, info=True)
+    if found is not None:
+        raise IlbrlError(f"{path}: {found} is a link into another file, which is not followed; copy it into this one")

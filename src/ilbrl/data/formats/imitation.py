@@ -13,7 +13,7 @@ import numpy as np
 
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data.dataset import Dataset
-from ilbrl.data.formats.arrays import from_arrays
+from ilbrl.data.formats.arrays import flags, from_arrays
 from ilbrl.data.formats.npz import opened, read_array
 
 
@@ -24,9 +24,10 @@ def read(path: Path) -> Dataset:
         if missing:
             raise IlbrlError(f"{path}: has no field {missing[0]!r}, which the flat format of `imitation` needs")
         wanted = [name for name in ("obs", "acts", "indices", "terminal", "rews") if name in stored]
-        fields = {name: read_array(archive, name, path) for name in wanted}
-    observations, actions, terminal = fields["obs"], fields["acts"], fields["terminal"]
-    starts = np.append(0, fields["indices"]).astype(np.int64)
+        fields = {name: np.atleast_1d(read_array(archive, name, path)) for name in wanted}
+    observations, actions = fields["obs"], fields["acts"]
+    terminal = flags("terminal", fields["terminal"], str(path))
+    starts = _starts(fields["indices"], path)
     lengths = np.diff(np.append(starts, len(actions)))
     _check(path, lengths, observations, actions, terminal)
     before_last = np.ones(len(observations), bool)
@@ -34,7 +35,7 @@ def read(path: Path) -> Dataset:
     before_last[-1] = False
     last = starts + lengths - 1
     terminals, timeouts = np.zeros(len(actions), bool), np.zeros(len(actions), bool)
-    terminals[last], timeouts[last] = terminal, ~terminal.astype(bool)
+    terminals[last], timeouts[last] = terminal, ~terminal
     return from_arrays(
         observations=observations[before_last],
         next_observations=observations[1:][before_last[:-1]],
@@ -47,14 +48,23 @@ def read(path: Path) -> Dataset:
     )
 
 
+def _starts(indices: np.ndarray, path: Path) -> np.ndarray:
+    """[E] row of `acts` where each trajectory begins."""
+    if indices.size and (indices.dtype.kind not in "iu" or indices.ndim != 1):
+        raise IlbrlError(
+            f"{path}: indices has {indices.dtype} values of shape {indices.shape}; it must be a list of rows"
+        )
+    return np.append(0, indices).astype(np.int64)
+
+
 def _check(
     path: Path, lengths: np.ndarray, observations: np.ndarray, actions: np.ndarray, terminal: np.ndarray
 ) -> None:
     if (lengths < 1).any():
         raise IlbrlError(f"{path}: indices give trajectory {np.argmax(lengths < 1)} no steps; they must increase")
-    if len(terminal) != len(lengths):
+    if terminal.shape != lengths.shape:
         raise IlbrlError(
-            f"{path}: terminal has {len(terminal)} entries for {len(lengths)} trajectories; it needs one for each"
+            f"{path}: terminal has shape {terminal.shape} for {len(lengths)} trajectories; it needs one for each"
         )
     if len(observations) != len(actions) + len(lengths):
         raise IlbrlError(

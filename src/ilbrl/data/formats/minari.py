@@ -18,7 +18,7 @@ import h5py
 import numpy as np
 
 from ilbrl.base.errors import IlbrlError
-from ilbrl.data.checks import counted
+from ilbrl.data.checks import LARGEST, counted
 from ilbrl.data.dataset import Dataset
 from ilbrl.data.formats.arrays import from_arrays
 from ilbrl.data.formats.hdf5 import composed, opened, read_array
@@ -140,9 +140,11 @@ def _joined(parts: list[dict[str, np.ndarray]], name: str, path: Path) -> np.nda
 
 def _bounds(metadata: dict[str, Any]) -> dict[str, Any]:
     space = json.loads(metadata.get("action_space", "{}"))
-    if space.get("type") != "Box" or not np.isfinite([*space["low"], *space["high"]]).all():
+    if space.get("type") != "Box":
         return {}
-    return {"action_low": np.array(space["low"]), "action_high": np.array(space["high"])}
+    bounds = {"action_low": np.array(space["low"], float), "action_high": np.array(space["high"], float)}
+    bounded = all((np.abs(bound) < LARGEST).all() for bound in bounds.values())
+    return bounds if bounded else {}  # an unbounded space says nothing: infinities, or the largest float32
 
 
 def write(dataset: Dataset, path: Path) -> None:

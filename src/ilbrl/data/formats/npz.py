@@ -17,8 +17,9 @@ from ilbrl.base.errors import IlbrlError
 from ilbrl.base.files import written_whole
 from ilbrl.data.dataset import Dataset
 from ilbrl.data.formats import d4rl
-from ilbrl.data.formats.arrays import from_arrays
-from ilbrl.data.formats.behaviour import policy_from_fields, policy_to_fields
+from ilbrl.data.formats.arrays import from_arrays, joined
+from ilbrl.data.formats.behaviour import policy_or_doubt, policy_to_fields
+from ilbrl.data.reading import Reading, homes, unused
 
 
 @contextmanager
@@ -45,31 +46,43 @@ def read_array(archive: np.lib.npyio.NpzFile, name: str, path: Path) -> np.ndarr
         ) from None
 
 
-def read(path: Path, *, max_episode_steps: int | None = None) -> Dataset:
+def read(path: Path, reading: Reading = Reading()) -> Dataset:  # noqa: B008 - immutable
     with opened(path) as archive:
-        stored = set(archive.files)
-        homes = {
-            name: next((n for n in (name, d4rl_name) if n in stored), None) for name, d4rl_name in d4rl.FIELDS.items()
+        stored = list(dict.fromkeys(archive.files))
+        beside = [name for name in stored if name in ("source", "notes", "warnings") or name.startswith("policy/")]
+        arrays = [name for name in stored if name not in beside]
+        usual = {name: (name, field) for name, field in d4rl.FIELDS.items()} | {"episodes": ("episodes",)}
+        found = homes(arrays, usual, reading.names, path)
+        columns = {
+            name: joined([read_array(archive, field, path) for field in fields], name, path)
+            for name, fields in found.items()
         }
-        for name in ("observations", "actions"):
-            if homes[name] is None:
-                raise IlbrlError(f"{path}: has no field {name!r}, only {', '.join(sorted(stored)) or 'nothing'}")
-        columns = {name: read_array(archive, home, path) for name, home in homes.items() if home is not None}
-        texts = {n: read_array(archive, n, path) for n in stored if n in ("source", "notes") or n.startswith("policy/")}
+        texts = {name: read_array(archive, name, path) for name in beside}
     source = str(texts.pop("source", path.name))
-    notes = [str(note) for note in texts.pop("notes", ())]
-    policy = None
+    notes = [*_lines(texts.pop("notes", None)), *unused(arrays, found)]
+    warnings, policy = _lines(texts.pop("warnings", None)), None
     if texts:
         fields = {name.removeprefix("policy/"): value for name, value in texts.items()}
         words = {name: str(value) for name, value in fields.items() if value.dtype.kind == "U"}
-        numbers = {name: value for name, value in fields.items() if name not in words}
-        policy = policy_from_fields(numbers, words)
-    return from_arrays(**columns, policy=policy, source=source, notes=notes, max_episode_steps=max_episode_steps)
+        policy = policy_or_doubt({name: fields[name] for name in fields if name not in words}, words, warnings)
+    return from_arrays(
+        **columns,
+        policy=policy,
+        source=source,
+        notes=notes,
+        warnings=warnings,
+        max_episode_steps=reading.max_episode_steps,
+    )
+
+
+def _lines(texts: np.ndarray | None) -> list[str]:
+    return [] if texts is None else [str(text) for text in np.atleast_1d(texts)]
 
 
 def write(dataset: Dataset, path: Path) -> None:
     arrays = {name: getattr(dataset, name) for name in d4rl.FIELDS if getattr(dataset, name) is not None}
     arrays |= {"source": np.array(dataset.source), "notes": np.array(dataset.notes, dtype=np.str_)}
+    arrays |= {"warnings": np.array(dataset.warnings, dtype=np.str_)} if dataset.warnings else {}
     if dataset.policy is not None:
         numbers, words = policy_to_fields(dataset.policy)
         arrays |= {f"policy/{name}": value for name, value in numbers.items()}

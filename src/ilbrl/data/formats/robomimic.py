@@ -14,7 +14,7 @@ import numpy as np
 
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data.dataset import Dataset
-from ilbrl.data.formats.arrays import from_arrays
+from ilbrl.data.formats.arrays import flags, from_arrays
 from ilbrl.data.formats.hdf5 import opened, read_array
 
 
@@ -81,7 +81,10 @@ def _read_demo(demo: h5py.Group, keys: list[str], path: Path) -> dict[str, np.nd
     steps = len(columns["actions"])
     columns["terminals"], columns["episodes"] = np.zeros(steps, bool), np.full(steps, _number(demo.name or "")[0])
     if "dones" in demo and steps:
-        columns["terminals"][-1] = bool(read_array(demo, "dones")[-1])
+        dones = flags("dones", read_array(demo, "dones"), f"{path}: {demo.name}")
+        if dones.ndim != 1 or not len(dones):
+            raise IlbrlError(f"{path}: {demo.name} has dones of shape {dones.shape}; one number per step is needed")
+        columns["terminals"][-1] = dones[-1]
     for name, column in columns.items():
         if len(column) != steps:
             raise IlbrlError(f"{path}: {demo.name} has {steps} actions but {len(column)} {name}")
