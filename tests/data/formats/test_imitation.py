@@ -45,6 +45,9 @@ def test_a_real_file_whose_infos_are_pickled(others_files: Path) -> None:
     [
         ({"indices": np.array([0])}, "trajectory 0 no steps"),
         ({"terminal": np.array([True])}, "terminal has shape"),
+        ({"terminal": np.array(["True", "False"])}, "terminal holds <U5 values, not true/false or 1/0"),
+        ({"terminal": np.array([1.0, np.nan])}, "terminal must be true/false or 1/0, found nan in row 1"),
+        ({"indices": np.array([np.nan])}, "indices has float64 values"),
         ({"obs": FIELDS["obs"][:4]}, "obs has 4 rows; 3 acts in 2 trajectories need 5"),
         ({"obs": np.array([{}] * 5, object)}, "obs is a pickled object array"),
     ],

@@ -145,3 +145,12 @@ def test_an_id_that_is_not_there_says_how_to_get_it(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
     with pytest.raises(IlbrlError, match="minari download mujoco/hopper/expert-v0"):
         load("minari:mujoco/hopper/expert-v0")
+
+
+@pytest.mark.parametrize("limit", [np.inf, np.finfo(np.float32).max])
+def test_an_unbounded_action_space_states_no_bounds(full: Dataset, tmp_path: Path, limit: float) -> None:
+    bounds = {"action_low": np.full(2, -limit, np.float32), "action_high": np.full(2, limit, np.float32)}
+    save(replace(full, policy=None, **bounds), f"minari:{tmp_path}/wide-v0")
+    dataset = load(f"minari:{tmp_path}/wide-v0")
+    assert dataset.action_low is None
+    assert np.isfinite(dataset.action_range).all()

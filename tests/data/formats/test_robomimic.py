@@ -60,6 +60,8 @@ def test_without_next_obs_the_following_row_is_used(lift: Path) -> None:
         ("data/demo_10/obs/object", None, "/data/demo_10 has no obs/object"),
         ("data/demo_10/actions", np.zeros((2, 6)), r"actions of /data/demo_10 has rows of shape \(6,\)"),
         ("data/demo_10/actions", np.zeros((3, 7)), "3 actions but 2 observations"),
+        ("data/demo_10/dones", np.array([0, np.nan]), "demo_10: dones must be true/false or 1/0, found nan in row 1"),
+        ("data/demo_10/dones", np.float32(1), "dones is a single number"),
         ("data/demo_2/actions", None, "/data/demo_2 has no field 'actions'"),
     ],
 )

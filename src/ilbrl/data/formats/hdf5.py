@@ -62,6 +62,14 @@ def read_array(group: h5py.Group, name: str) -> np.ndarray:
     return array
 
 
+def read_rows(group: h5py.Group, name: str) -> np.ndarray:
+    """One array that has a row per step."""
+    array = read_array(group, name)
+    if not array.ndim:
+        raise IlbrlError(f"{group.file.filename}: {group.name}/{name} is a single number; one row per step is needed")
+    return array
+
+
 def leaves(group: h5py.Group) -> dict[str, h5py.Dataset]:
     """The arrays of a group and of the groups in it, by path; what lies deeper is not looked at."""
     found: dict[str, h5py.Dataset] = {}

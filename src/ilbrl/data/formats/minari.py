@@ -20,8 +20,8 @@ import numpy as np
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data.checks import LARGEST, counted
 from ilbrl.data.dataset import Dataset
-from ilbrl.data.formats.arrays import from_arrays
-from ilbrl.data.formats.hdf5 import composed, opened, read_array
+from ilbrl.data.formats.arrays import flags, from_arrays
+from ilbrl.data.formats.hdf5 import composed, opened, read_rows
 from ilbrl.policy import Policy
 
 MAIN_FILE = "main_data.hdf5"
@@ -85,9 +85,10 @@ def _read_episode(group: h5py.Group, path: Path, notes: list[str]) -> dict[str, 
     episode = {"observations": observations[:-1], "next_observations": observations[1:]}
     if isinstance(group["actions"], h5py.Group):
         raise IlbrlError(f"{path}: {group.name}/actions has several parts; only vectors and integers can be read")
-    episode |= {name: read_array(group, name) for name in ("actions", "rewards") if name in group}
-    episode |= {ours: read_array(group, theirs) for ours, theirs in _FLAGS.items()}
-    episode |= {name: read_array(group, f"infos/{name}") for name in _INFOS if f"infos/{name}" in group}
+    episode |= {name: read_rows(group, name) for name in ("actions", "rewards") if name in group}
+    for ours, theirs in _FLAGS.items():
+        episode[ours] = flags(theirs, read_rows(group, theirs), f"{path}: {group.name}")
+    episode |= {name: read_rows(group, f"infos/{name}") for name in _INFOS if f"infos/{name}" in group}
     for name, column in episode.items():
         if len(column) != len(episode["actions"]):
             raise IlbrlError(
@@ -101,11 +102,11 @@ def _observations(group: h5py.Group, path: Path, notes: list[str]) -> np.ndarray
     stored = group["observations"]
     keys = sorted(stored) if isinstance(stored, h5py.Group) else None
     if keys is None:
-        return _vectors(read_array(group, "observations"), group, path)
+        return _vectors(read_rows(group, "observations"), group, path)
     note = f"observations join the keys {', '.join(keys)}, in this order"
     if note not in notes:
         notes.append(note)
-    parts = [_vectors(read_array(group, f"observations/{key}"), group, path) for key in keys]
+    parts = [_vectors(read_rows(group, f"observations/{key}"), group, path) for key in keys]
     return np.concatenate(parts, axis=1, dtype=np.float32)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data.dataset import Dataset
 from ilbrl.data.formats.arrays import flags, from_arrays
-from ilbrl.data.formats.hdf5 import opened, read_array
+from ilbrl.data.formats.hdf5 import opened, read_rows
 
 
 def read(path: Path, *, mask: str | None = None) -> Dataset:
@@ -77,11 +77,11 @@ def _read_demo(demo: h5py.Group, keys: list[str], path: Path) -> dict[str, np.nd
         raise IlbrlError(f"{path}: {demo.name} has no field 'actions'")
     if "next_obs" in demo:
         columns["next_observations"] = _vectors(demo, "next_obs", keys, path)
-    columns |= {name: read_array(demo, name) for name in ("actions", "rewards") if name in demo}
+    columns |= {name: read_rows(demo, name) for name in ("actions", "rewards") if name in demo}
     steps = len(columns["actions"])
     columns["terminals"], columns["episodes"] = np.zeros(steps, bool), np.full(steps, _number(demo.name or "")[0])
     if "dones" in demo and steps:
-        dones = flags("dones", read_array(demo, "dones"), f"{path}: {demo.name}")
+        dones = flags("dones", read_rows(demo, "dones"), f"{path}: {demo.name}")
         if dones.ndim != 1 or not len(dones):
             raise IlbrlError(f"{path}: {demo.name} has dones of shape {dones.shape}; one number per step is needed")
         columns["terminals"][-1] = dones[-1]
@@ -95,7 +95,7 @@ def _vectors(demo: h5py.Group, group: str, keys: list[str], path: Path) -> np.nd
     lost = [key for key in keys if f"{group}/{key}" not in demo]
     if lost:
         raise IlbrlError(f"{path}: {demo.name} has no {group}/{lost[0]}, which other demos have")
-    arrays = [read_array(demo, f"{group}/{key}") for key in keys]
+    arrays = [read_rows(demo, f"{group}/{key}") for key in keys]
     if len({len(array) for array in arrays}) > 1:
         raise IlbrlError(f"{path}: the keys of {demo.name}/{group} have different numbers of rows")
     return np.concatenate([array.reshape(len(array), -1) for array in arrays], axis=1, dtype=np.float32)
