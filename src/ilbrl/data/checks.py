@@ -123,16 +123,16 @@ def check_outliers(dataset: Dataset) -> Iterator[Finding]:
         if not np.isfinite(column).all():
             continue
         deviation = np.abs(column - column.mean())
-        if deviation.max() ** 2 * few < 0.9 * (deviation**2).sum():  # no few rows hold most of the variance
+        if deviation.max() ** 2 * few < 0.5 * (deviation**2).sum():  # no few rows hold most of the variance
             continue
         rest = column[np.argpartition(deviation, rows - few)[: rows - few]]
         if len(rest) < 2 or not 0 < FLATTENED * rest.std() < column.std():
             continue
         row = dataset.source_row(np.argmax(deviation))
+        without = "it" if few == 1 else f"the {few:,} most extreme rows"
         message = (
-            f"observations: column {i} is {column[np.argmax(deviation)]:.4g} in row {row}, far from the others:"
-            f" the most extreme {counted(few, 'row')} stretch its standard deviation from {rest.std():.3g} to"
-            f" {column.std():.3g}, so that standardised values barely differ; repair or leave out such rows"
+            f"observations: column {i} is {column[np.argmax(deviation)]:.4g} in row {row}, far from the others: without"
+            f" {without} the standard deviation is {rest.std():.3g} instead of {column.std():.3g}, so that standardised values barely differ; repair or leave out such rows"
         )
         yield Finding("warning", "outliers", "observations", row, message)
 
