@@ -132,7 +132,8 @@ def check_outliers(dataset: Dataset) -> Iterator[Finding]:
         without = "it" if few == 1 else f"the {few:,} most extreme rows"
         message = (
             f"observations: column {i} is {column[np.argmax(deviation)]:.4g} in row {row}, far from the others: without"
-            f" {without} the standard deviation is {rest.std():.3g} instead of {column.std():.3g}, so that standardised values barely differ; repair or leave out such rows"
+            f" {without} the standard deviation is {rest.std():.3g} instead of {column.std():.3g}, so that standardised"
+            " values barely differ; repair or leave out such rows"
         )
         yield Finding("warning", "outliers", "observations", row, message)
 
