@@ -19,6 +19,7 @@ import numpy as np
 
 from benchmarks.training_speed import ROWS, columns
 from ilbrl.agents import AGENTS
+from ilbrl.agents.agent import prepare
 from ilbrl.base.provenance import commit, versions
 from ilbrl.data import Dataset
 from ilbrl.learning import population as train
@@ -42,15 +43,15 @@ def logs() -> tuple[Dataset, Dataset]:
 
 def rate(agent: str, expert: Dataset, data: Dataset, args: argparse.Namespace) -> float:
     """Median over chunks, the first of which compiles and is left out."""
-    module, seeds = AGENTS[agent], range(args.members)
-    config = replace(module.PRESETS["default"], dtype=args.dtype)
+    recipe, seeds = AGENTS[agent], range(args.members)
+    config = replace(recipe.presets["default"], dtype=args.dtype)
     if hasattr(config, "discriminator_passes"):
         config = replace(config, discriminator_passes=1)
     configs = [config] * args.members
-    prepared = module.prepare(expert, data, configs, seeds, True)
+    prepared = prepare(recipe, expert, data, configs, seeds, quiet=True)
     rates: list[float] = []
     train.fit(
-        module,  # pyright: ignore[reportArgumentType]
+        recipe.solver.learner,
         configs, seeds, prepared.feed, prepared.spec, (args.turns + 1) * args.updates, chunk=args.updates, quiet=True,
         log=lambda record: rates.append(record["updates_per_second"]),
     )  # fmt: skip

@@ -32,7 +32,7 @@ SWEPT = ("lam", "actor_lr", "layer_norm", "reward_scale", "value_lr")
 
 def populations(agent: str) -> list[list]:
     """Configurations of an agent, one list per value of its static fields."""
-    default, rates = AGENTS[agent].PRESETS["default"], (4e-5, 3e-4)
+    default, rates = AGENTS[agent].presets["default"], (4e-5, 3e-4)
     if agent == "smodice":
         swept = [(0.1, 3e-5), (0.1, 1e-4), (0.1, 3e-4), (0.3, 3e-4), (1.0, 3e-5), (1.0, 1e-4), (1.0, 3e-4)]
         cloning = replace(default, reward_scale=0.0, value_lr=0.0, actor_lr=3e-4)  # V fixed: all rows weigh the same

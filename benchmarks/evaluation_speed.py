@@ -45,7 +45,7 @@ def evaluation(data: dict[str, np.ndarray], policies: int, seeds: int, dtype: st
     def run(updates: int) -> float:
         rates: list[float] = []
         train.fit(
-            expected_sarsa,  # pyright: ignore[reportArgumentType]
+            expected_sarsa.LEARNER,
             [expected_sarsa.Config(dtype=dtype)] * members, range(members), feed, spec, 2 * updates, chunk=updates,
             probe=train.Probe(ROWS - INITIAL, ROWS, expected_sarsa.value), quiet=True,
             log=lambda record: rates.append(record["updates_per_second"]),

@@ -22,13 +22,15 @@ import numpy as np
 
 import ilbrl
 from ilbrl.agents import AGENTS
+from ilbrl.agents.agent import prepare
 from ilbrl.agents.fit import fit
 from ilbrl.base.files import written_whole
 from ilbrl.base.provenance import commit, versions
 from ilbrl.envs import rollout_all
+from ilbrl.rewards import Labels
 
 AGENT = AGENTS["ilbrl"]
-DEFAULT = AGENT.PRESETS["default"]
+DEFAULT = AGENT.presets["default"]
 
 
 def learning(task: str) -> dict[str, list]:
@@ -36,13 +38,13 @@ def learning(task: str) -> dict[str, list]:
     return {
         "default": [DEFAULT],
         "bfloat16": [replace(DEFAULT, dtype="bfloat16")],
-        "paper": [AGENT.PRESETS["paper-hopper" if task == "hopper" else "paper"]],
+        "paper": [AGENT.presets["paper-hopper" if task == "hopper" else "paper"]],
     }
 
 
 def stability() -> dict[str, list]:
     """Ant with λ ≥ 1: the plain agent, and each cure."""
-    paper = AGENT.PRESETS["paper"]
+    paper = AGENT.presets["paper"]
     plain = [replace(paper, lam=lam, actor_lr=lr, critic_lr=lr) for lam, lr in ((1.0, 4e-5), (2.5, 4e-5), (2.5, 3e-4))]
     return {
         "plain": plain,
@@ -67,10 +69,13 @@ def main() -> None:
     variants = stability() if args.what == "stability" else learning(task)
     expert = ilbrl.load(f"{task}/expert:2ep")
     data = ilbrl.load(f"{task}/medium:{args.transitions}")
-    prepared = AGENT.prepare(expert, data)
+    labels = None
     entries: list[dict] = []
     for name, configs in variants.items():
         started = time.monotonic()
+        members = [(c, seed) for c in configs for seed in range(args.seeds)]
+        prepared = prepare(AGENT, expert, data, *zip(*members), labels=labels)
+        labels = prepared.labels if isinstance(prepared.labels, Labels) else None  # once for all variants
         curve: dict[str, list] = {"update": [], "scores": [], "q_magnitude": []}
         with tempfile.TemporaryDirectory() as folder:
             for updates in range(args.every, args.updates + 1, args.every):

@@ -54,7 +54,7 @@ def measure(task: str, agent: str, expert_episodes: int, args: argparse.Namespac
 
 
 def _config(agent: str, args: argparse.Namespace) -> Any:
-    return replace(AGENTS[agent].PRESETS["default"], dtype=args.dtype)
+    return replace(AGENTS[agent].presets["default"], dtype=args.dtype)
 
 
 def is_current(path: Path, agent: str, args: argparse.Namespace) -> bool:

@@ -49,7 +49,7 @@ def ours(data: dict[str, np.ndarray], members: int, dtype: str, layer_norm: bool
     def run(updates: int) -> float:
         rates: list[float] = []
         train.fit(
-            td3bc,  # pyright: ignore[reportArgumentType]
+            td3bc.SOLVER.learner,
             configs, range(members), Feed(data), spec, 2 * updates, chunk=updates, quiet=True,
             log=lambda record: rates.append(record["updates_per_second"]),
         )  # fmt: skip

@@ -29,7 +29,7 @@ from ilbrl import envs
 from ilbrl.base.errors import IlbrlError
 from ilbrl.base.files import written_whole
 from ilbrl.learning.checkpoint import Checkpoint
-from ilbrl.learning.nets import Layers, Optimised, descend, init_mlp, init_twin, mlp, optimised, polyak, twin_critics
+from ilbrl.learning.nets import Layers, Optimised, critics, descend, init_critics, init_mlp, mlp, optimised, polyak
 from ilbrl.policy import Layer, Policy
 
 LOG_STD_BOUNDS = (-5.0, 2.0)
@@ -65,7 +65,7 @@ class State(NamedTuple):
 def init(cfg: Config, obs_dim: int, act_dim: int) -> State:
     actor_key, critic_key, key = jax.random.split(jax.random.PRNGKey(cfg.seed), 3)
     actor = init_mlp(actor_key, [obs_dim, cfg.hidden, cfg.hidden, 2 * act_dim])
-    critic = init_twin(critic_key, [obs_dim + act_dim, cfg.hidden, cfg.hidden, 1])
+    critic = init_critics(critic_key, [obs_dim + act_dim, cfg.hidden, cfg.hidden, 1])
     target = jax.tree.map(jnp.copy, critic)
     return State(optimised(actor), optimised(critic), target, optimised(jnp.zeros(())), key)
 
@@ -84,16 +84,16 @@ def sample(actor: Layers, observations: jax.Array, key: jax.Array) -> tuple[jax.
 def critic_loss(critic: Layers, state: State, cfg: Config, batch: dict[str, jax.Array], key: jax.Array) -> jax.Array:
     """Σ_i (Q_i(s, a) − r − γ (1 − done) [min_j Q̄_j(s′, a′) − α log π(a′|s′)])²,  a′ ~ π(·|s′)."""
     actions, log_prob = sample(state.actor.params, batch["next_observations"], key)
-    value = twin_critics(state.target, batch["next_observations"], actions).min(0)
+    value = critics(state.target, batch["next_observations"], actions).min(0)
     value -= jnp.exp(state.log_alpha.params) * log_prob
     target = batch["rewards"] + cfg.gamma * batch["continues"] * value
-    return jnp.square(twin_critics(critic, batch["observations"], batch["actions"]) - target).mean(1).sum()
+    return jnp.square(critics(critic, batch["observations"], batch["actions"]) - target).mean(1).sum()
 
 
 def actor_loss(actor: Layers, critic: Layers, alpha: jax.Array, observations: jax.Array, key: jax.Array) -> jax.Array:
     """E[α log π(a|s) − min_i Q_i(s, a)],  a ~ π(·|s)."""
     actions, log_prob = sample(actor, observations, key)
-    return (alpha * log_prob - twin_critics(critic, observations, actions).min(0)).mean()
+    return (alpha * log_prob - critics(critic, observations, actions).min(0)).mean()
 
 
 def temperature_loss(log_alpha: jax.Array, log_prob: jax.Array, act_dim: int) -> jax.Array:

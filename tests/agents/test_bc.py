@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from ilbrl.agents import bc
+from ilbrl.agents.agent import prepare
+from ilbrl.agents.baselines import BC
 from ilbrl.agents.fit import export
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset
@@ -26,7 +28,7 @@ def test_on_linear_data_it_is_least_squares():
     observations = 3 + 2 * rng.standard_normal((200, 3))
     actions = observations @ rng.standard_normal((3, 2)) + 1 + rng.standard_normal((200, 2))
     expert = logs(observations, actions, bound=2000)
-    prepared = bc.prepare(expert, expert, [bc.Config(hidden=())])
+    prepared = prepare(BC, expert, expert, [bc.Config(hidden=())], [0])
     batch = Batch(**{name: jnp.asarray(column) for name, column in prepared.feed.shared.items()})
 
     def update(state, lr):
@@ -38,7 +40,7 @@ def test_on_linear_data_it_is_least_squares():
     )
     design = np.column_stack([observations, np.ones(200)])
     solution = np.linalg.lstsq(design, actions, rcond=None)[0]
-    policy = export(jax.tree.map(np.asarray, bc.actor_layers(state)), prepared)
+    policy = export(bc.SOLVER, state, prepared.spec)
     np.testing.assert_allclose(policy.act(observations), design @ solution, atol=0.01)
 
 
@@ -71,17 +73,18 @@ def test_early_stopping_keeps_the_actor_of_the_lowest_held_out_loss(held_out_act
 def test_held_out_rows_are_the_last_and_never_trained_on():
     rng = np.random.default_rng(0)
     expert = logs(rng.standard_normal((50, 2)), np.linspace(-1, 1, 50)[:, None])
-    feed = bc.prepare(expert, expert, [bc.Config(held_out_percent=20)]).feed
+    feed = prepare(BC, expert, expert, [bc.Config(held_out_percent=20)], [0]).feed
     assert feed.expert_rows == 10
     np.testing.assert_array_equal(feed.shared["actions"][:10], expert.actions[40:])
     assert feed.subsets is not None
     np.testing.assert_array_equal(feed.shared["actions"][feed.subsets[0]], expert.actions[:40])
     with pytest.raises(IlbrlError, match="cannot hold out"):
-        bc.prepare(expert, expert, [bc.Config(held_out_percent=100)])
+        prepare(BC, expert, expert, [bc.Config(held_out_percent=100)], [0])
 
 
 def test_the_normaliser_is_the_experts_alone():
     rng = np.random.default_rng(0)
     expert = logs(rng.standard_normal((50, 2)), np.zeros((50, 1)))
     elsewhere = replace(expert, observations=expert.observations + 100)
-    np.testing.assert_array_equal(bc.prepare(expert, elsewhere).spec.obs_mean, bc.prepare(expert, expert).spec.obs_mean)
+    ours, theirs = (prepare(BC, expert, logs, [bc.Config()], [0]).spec for logs in (expert, elsewhere))
+    np.testing.assert_array_equal(ours.obs_mean, theirs.obs_mean)

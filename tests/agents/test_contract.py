@@ -32,12 +32,12 @@ def logs(rows: int, noise: float, seed: int, rewards: bool = True) -> Dataset:
 def configs(name: str) -> list:
     """A usual member, one with other hyper-parameters, and one that cannot but diverge."""
     small = {"hidden": (8,), "batch_size": 16}
-    usual = AGENTS[name].PRESETS["default"]
+    usual = AGENTS[name].presets["default"]
     if hasattr(usual, "discriminator_passes"):
         small["discriminator_passes"] = 2
     usual = replace(usual, **small)
     rate = "lr" if name == "bc" else "actor_lr"
-    return [usual, replace(usual, **{rate: 0.05}), replace(usual, **{rate: float("inf")})]
+    return [usual, replace(usual, **{rate: 0.05}), replace(usual, **{rate: 1e30})]
 
 
 def train(name: str, rewards: bool = True):
@@ -73,12 +73,12 @@ def test_the_same_call_gives_the_same_bits_and_imitators_never_read_the_true_rew
 
 
 def test_the_saved_policy_acts_like_the_trained_network(learned, tmp_path):
-    module = AGENTS[learned.agent]
+    solver = AGENTS[learned.agent].solver
     observations = logs(50, 0.5, seed=2).observations
     for p, policy in enumerate(learned.policies[:4]):
         loaded = Policy.load(policy.save(tmp_path / f"{p}"))
         standardised = jnp.asarray((observations - policy.obs_mean) / policy.obs_std)
-        outputs = nets.mlp(module.actor_layers(learned.fitted.member(p)), standardised)[:, :2]
+        outputs = nets.mlp(solver.actor_layers(learned.fitted.member(p)), standardised)[:, :2]
         bound = loaded.mean_bound or np.inf
         np.testing.assert_allclose(loaded.act(observations), 2 * jnp.tanh(jnp.clip(outputs, -bound, bound)), atol=1e-6)
         assert loaded.metadata["agent"] == learned.agent
@@ -87,8 +87,9 @@ def test_the_saved_policy_acts_like_the_trained_network(learned, tmp_path):
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_presets_of_an_agent_are_its_configurations(name):
-    module = AGENTS[name]
-    assert all(isinstance(preset, module.Config) for preset in module.PRESETS.values())
-    assert "default" in module.PRESETS
-    paper = [preset for preset in module.PRESETS if preset.startswith("paper")]
+    agent = AGENTS[name]
+    assert all(isinstance(preset, agent.Config) for preset in agent.presets.values())
+    assert "default" in agent.presets
+    assert agent.name == name
+    paper = [preset for preset in agent.presets if preset.startswith("paper")]
     assert paper or name in LEARNS_FROM_THE_TRUE_REWARD

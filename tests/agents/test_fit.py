@@ -19,7 +19,7 @@ from ilbrl.data import Dataset, save
 from ilbrl.learning import nets
 from ilbrl.learning.batches import Spec
 
-SMALL = replace(AGENTS["ilbrl"].PRESETS["default"], hidden=(16, 16), batch_size=32)
+SMALL = replace(AGENTS["ilbrl"].presets["default"], hidden=(16, 16), batch_size=32)
 
 
 def logs(rows, seed, rewards=None) -> Dataset:
@@ -50,11 +50,11 @@ def test_the_policy_is_the_trained_actor_and_knows_its_origin(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint.safetensors", "metrics.jsonl", *policies]
     policy = ilbrl.Policy.load(tmp_path / "policy-config0-seed1.safetensors")
     spec = Spec.of(ilbrl.concatenate([expert, data]))
-    layers = AGENTS["ilbrl"].actor_layers(learned.fitted.member(1))
+    layers = AGENTS["ilbrl"].solver.actor_layers(learned.fitted.member(1))
     trained = 2 * nets.actor(layers, jnp.asarray(spec.standardise(data.observations)))
     np.testing.assert_allclose(policy.act(data.observations), trained, atol=1e-6)
     assert policy.metadata["seed"] == 1
-    assert policy.metadata["data"]["content_hash"] == data.content_hash
+    assert policy.metadata["logs"]["content_hash"] == data.content_hash
     assert policy.metadata["config"]["lam"] == SMALL.lam
 
 

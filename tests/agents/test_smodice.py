@@ -14,7 +14,7 @@ from ilbrl.learning.batches import Batch, Spec
 from ilbrl.policy import Policy
 
 STATES, GAMMA = 4, 0.9
-CFG = smodice.Config(gamma=GAMMA, weight_decay=0.0, reward_scale=2.0, hidden=())
+CFG = smodice.Config(gamma=GAMMA, weight_decay=0.0, hidden=())
 SPEC = Spec(np.zeros(STATES), np.ones(STATES), -np.ones(1), np.ones(1))
 
 # Rows (state, successor, how often), two per state, deterministic; and where episodes start.
@@ -22,7 +22,7 @@ HERE = np.repeat(np.arange(STATES), 2)
 THERE = np.array([1, 2, 2, 0, 3, 0, 0, 3])
 COUNTS = np.array([3, 1, 2, 2, 1, 4, 2, 1])
 START = np.array([0, 0, 0, 1, 2])
-REWARDS = np.random.default_rng(3).normal(size=8)
+REWARDS = 2 * np.random.default_rng(3).normal(size=8)
 
 OFFLINE = COUNTS / COUNTS.sum()
 P0 = np.bincount(START, minlength=STATES) / len(START)
@@ -67,7 +67,7 @@ def divergence(name: str, w: np.ndarray) -> float:
 def primal(name: str) -> tuple[float, np.ndarray]:
     """max_d d·R − D_f(d ‖ d_O) under the flow constraints, and d ≥ 0: the optimum by scipy, in the ratios w."""
     flow = {"type": "eq", "fun": lambda w: FLOW @ (OFFLINE * w) - (1 - GAMMA) * P0, "jac": lambda w: FLOW * OFFLINE}
-    objective = lambda w: divergence(name, w) - OFFLINE @ (w * CFG.reward_scale * REWARDS)  # noqa: E731
+    objective = lambda w: divergence(name, w) - OFFLINE @ (w * REWARDS)  # noqa: E731
     options = {"ftol": 1e-14, "maxiter": 1000}
     found = minimize(
         objective, np.ones(8), method="SLSQP", bounds=[(1e-12, None)] * 8, constraints=flow, options=options
@@ -80,9 +80,9 @@ def test_chi2_as_printed_is_the_closed_form_of_the_program_without_positivity():
     """Stationarity and flow are one linear system: w − R − 1 = −Fᵀ V, F diag(d_O) w = (1 − γ) p₀."""
     dual, e = solve(replace(CFG, divergence="chi2"), batch())
     system = np.block([[np.eye(8), FLOW.T], [FLOW * OFFLINE, np.zeros((STATES, STATES))]])
-    w = np.linalg.solve(system, np.concatenate([1 + CFG.reward_scale * REWARDS, (1 - GAMMA) * P0]))[:8]
+    w = np.linalg.solve(system, np.concatenate([1 + REWARDS, (1 - GAMMA) * P0]))[:8]
     np.testing.assert_allclose(per_pair(e) + 1, w, atol=1e-3)
-    np.testing.assert_allclose(dual, OFFLINE @ (w * CFG.reward_scale * REWARDS) - divergence("chi2", w), atol=1e-4)
+    np.testing.assert_allclose(dual, OFFLINE @ (w * REWARDS) - divergence("chi2", w), atol=1e-4)
     assert w.min() < -0.1  # positivity would have mattered
     np.testing.assert_allclose(
         per_pair(smodice.weights(replace(CFG, divergence="chi2"), e)), np.maximum(w, 0), atol=1e-3

@@ -130,7 +130,7 @@ def test_gradients_equal_finite_differences_in_float64():
     with jax.enable_x64(True):
         state = jax.tree.map(lambda x: jnp.asarray(x, jnp.float64), td3bc.init(CFG, spec(), jax.random.key(0)))
         batch = Batch(**{name: jnp.asarray(value, jnp.float64) for name, value in vars(b).items()})
-        ours = jax.grad(lambda a: td3bc.actor_loss(a, state.critic.params, CFG, batch)[0])(state.actor.params)
+        ours = jax.grad(lambda a: td3bc.actor_loss(a, state.critic.params, CFG, batch, CFG.lam)[0])(state.actor.params)
         other = Independent(state)
         scale = np.abs(other.q(other.critics[0].x, b.observations, other.pi(other.actor.x, b.observations))).mean()
 

@@ -63,7 +63,7 @@ def test_usage(capsys):
 
 @pytest.mark.parametrize(
     ("option", "said"),
-    [("--steps", "at least one update"), ("--seeds", "and one seed"), ("--batch-size", "batch_size = 0: must be")],
+    [("--steps", "at least one update"), ("--seeds", "and one seed"), ("--batch-size", "batch_size: must be")],
 )
 def test_nothing_to_do_is_refused(words, tmp_path, capsys, option, said):
     assert main([*words, "--out", str(tmp_path / "run"), option, "0"]) == 2

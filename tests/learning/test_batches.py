@@ -20,11 +20,11 @@ def columns():
     }
 
 
-def one_batch(feed: Feed, member: int = 0, members: int = 3, batch_size: int = 256):
+def one_batch(feed: Feed, member: int = 0, members: int = 3, batch_size: int = 256, share=None):
     layout, packed = feeding.pack(feed)
     place = jax.tree.map(lambda x: x[member], feeding.places(feed, members))
-    drawn = feeding.draw(jax.random.key(member), batch_size, packed, place, feed.expert_rows)
-    return feeding.gather(layout, packed, place, drawn, feed.expert_rows)
+    drawn = feeding.draw(jax.random.key(member), batch_size, layout, packed, place, share)
+    return feeding.gather(layout, packed, place, drawn)
 
 
 def test_a_batch_keeps_its_rows_together():
@@ -53,10 +53,45 @@ def test_subsets_are_all_a_member_draws_from():
 
 
 def test_expert_draw_and_initial_observations():
-    feed = Feed(columns(), expert_rows=4, initial_observations=np.array([[5.0, 6.0], [7.0, 8.0]], np.float32))
+    initial = np.array([[5.0, 6.0], [7.0, 8.0]], np.float32)
+    feed = Feed(columns(), expert_rows=4, second_draw=True, initial_observations=initial)
     batch = one_batch(feed)
     assert set(np.asarray(batch.expert.observations[:, 0])) == set(range(4))
     assert {tuple(row) for row in np.asarray(batch.initial_observations)} == {(5.0, 6.0), (7.0, 8.0)}
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.1, 410), (0.5, 2048), (0.75, 3072), (1.0, 4096)])
+def test_a_share_of_each_batch_is_the_experts(share, expected):
+    """Exactly round(share · B) rows; the others come from the other logs alone, and each of them comes up."""
+    rows = np.asarray(one_batch(Feed(columns(), expert_rows=4), batch_size=4096, share=share).observations[:, 0])
+    assert (rows < 4).sum() == expected
+    assert set(rows) == set(range(4 if share == 1 else N))
+
+
+def test_members_of_one_program_have_their_own_shares_and_0_is_natural():
+    feed = Feed(columns(), expert_rows=4)
+    layout, packed = feeding.pack(feed)
+    place = jax.tree.map(lambda x: x[0], feeding.places(feed, 1))
+    draw = lambda share: feeding.draw(jax.random.key(0), 256, layout, packed, place, share)  # noqa: E731
+    rows = np.asarray(jax.jit(jax.vmap(draw))(np.array([0.0, 0.25, 0.5], np.float32)))[:, 0]
+    np.testing.assert_array_equal(rows[0], draw(None)[0])
+    assert [(row < 4).sum() for row in rows[1:]] == [64, 128]
+
+
+def test_a_share_needs_no_other_logs():
+    rows = np.asarray(one_batch(Feed(columns(), expert_rows=N), share=0.5).observations[:, 0])
+    assert set(rows) == set(range(N))
+
+
+def test_next_actions_are_the_logged_ones_and_unknown_where_an_episode_ends():
+    ends = np.array([False, True, False, False, False])
+    data = Dataset(
+        np.zeros((5, 1)), np.arange(5.0)[:, None], np.zeros((5, 1)), np.zeros(5, bool), ends, action_low=[-2.0],
+        action_high=[2.0],
+    )  # fmt: skip
+    found = feeding.logged_next_actions(data, Spec.of(data))
+    np.testing.assert_allclose(found["next_actions"][:, 0], [0.5, 0, 1.5, 2, 0])
+    np.testing.assert_array_equal(found["next_known"], [1, 0, 1, 1, 0])
 
 
 def test_bad_feeds_are_refused():

@@ -14,7 +14,7 @@ from ilbrl.learning.kernels import blocks
 def values_and_gradients(mlp, seed, rows, sizes, layer_norm):
     """Of a mean squared error of twins, in their layers and inputs."""
     key, other = jax.random.split(jax.random.key(seed))
-    twins = nets.init_twin(key, sizes, layer_norm)
+    twins = nets.init_critics(key, sizes, layer_norm=layer_norm)
     twins = jax.tree.map(lambda leaf: leaf + 0.1 * jax.random.normal(key, leaf.shape), twins)  # no scale is 1
     x, wanted = jax.random.normal(key, (rows, sizes[0])), jax.random.normal(other, (rows, sizes[-1]))
 
@@ -54,7 +54,7 @@ def test_gradients_of_layers_or_of_inputs_alone(wanted, layer_norm, monkeypatch)
 def test_the_first_of_stacked_networks(layer_norm, monkeypatch):
     monkeypatch.setattr(blocks, "HALF", jnp.float32)
     keys = jax.random.split(jax.random.key(0), 3)
-    stacked = jax.vmap(lambda key: nets.init_twin(key, [23, 128, 128, 1], layer_norm))(keys)
+    stacked = jax.vmap(lambda key: nets.init_critics(key, [23, 128, 128, 1], layer_norm=layer_norm))(keys)
     x = jax.random.normal(jax.random.key(1), (3, 128, 23))
 
     def values_and_gradient(mlp):

@@ -33,9 +33,9 @@ def test_layer_norm_has_unit_rows():
 
 
 def test_twins_are_two_different_critics():
-    twins = nets.init_twin(jax.random.key(0), [5, 8, 1])
+    twins = nets.init_critics(jax.random.key(0), [5, 8, 1])
     obs, act = jnp.ones((4, 3)), jnp.ones((4, 2))
-    values = nets.twin_critics(twins, obs, act)
+    values = nets.critics(twins, obs, act)
     assert values.shape == (2, 4)
     for i in range(2):
         one = jax.tree.map(lambda x, i=i: x[i], twins)

@@ -3,7 +3,7 @@
 import pytest
 
 from ilbrl.base.errors import IlbrlError
-from ilbrl.study.ranges import parse
+from ilbrl.study.search import parse
 
 
 @pytest.mark.parametrize(

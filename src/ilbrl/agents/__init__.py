@@ -1,18 +1,18 @@
-"""The agents: each a page of algorithm, all with the same parts, in one literal registry.
+"""The agents, in one literal registry.
 
-A module offers `Config`, `PRESETS`, `State`, `init`, `period`, `step`, `actor_layers` and `prepare`; CONTRIBUTING.md
-has a skeleton.
+Solvers are a page of algorithm each (td3bc.py, bc.py, smodice.py). An agent combines a solver with rows, a reward and
+weights (agent.py): `ilbrl.py` and `baselines.py` hold ours, CONTRIBUTING.md has a skeleton for yours.
 """
 
-from types import ModuleType
+from ilbrl.agents.agent import Agent
+from ilbrl.agents.baselines import BC, ORACLE, ORIL, SMODICE
+from ilbrl.agents.ilbrl import ILBRL, UNWEIGHTED
 
-from ilbrl.agents import bc, ilbrl, ilbrl_unweighted, oril, smodice, td3bc
-
-AGENTS: dict[str, ModuleType] = {
-    "ilbrl": ilbrl,
-    "ilbrl-unweighted": ilbrl_unweighted,
-    "bc": bc,
-    "smodice": smodice,
-    "oril": oril,
-    "td3bc": td3bc,
+AGENTS: dict[str, Agent] = {
+    "ilbrl": ILBRL,
+    "ilbrl-unweighted": UNWEIGHTED,
+    "bc": BC,
+    "smodice": SMODICE,
+    "oril": ORIL,
+    "td3bc": ORACLE,
 }

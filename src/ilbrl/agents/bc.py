@@ -1,6 +1,6 @@
-"""Behavioural cloning: a deterministic actor fitted to the expert's steps, and to nothing else.
+"""Behavioural cloning: a deterministic actor fitted to logged steps.
 
-    L_π = mean_b mean_d (π_d(s_b) − a_bd)²            over D_E only; observations standardised by D_E alone
+    L_π = mean_b w_b · mean_d (π_d(s_b) − a_bd)²          w = 1 where rows carry no weights
 
 Early stopping, off in the paper, is an option: with `held_out_percent` > 0 the last part of the expert's rows is never
 trained on. The loss there is followed by an exponential mean over about 1/`smoothing` batches, and the policy that is
@@ -9,20 +9,16 @@ returned is the one with which this mean was lowest. A contiguous part, because 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from ilbrl.agents.preparation import Prepared
-from ilbrl.base.errors import IlbrlError
-from ilbrl.data import Dataset
-from ilbrl.learning import batches as feeding
+from ilbrl.agents.agent import Solver
 from ilbrl.learning import nets
-from ilbrl.learning.batches import Batch, Feed, Spec
+from ilbrl.learning.batches import Batch, Spec
 from ilbrl.learning.config import config
+from ilbrl.learning.population import Learner
 
 
 @config
@@ -51,14 +47,10 @@ def init(cfg: Config, spec: Spec, key: jax.Array) -> State:
     return State(nets.optimised(actor), actor, jnp.array(jnp.inf), jnp.array(jnp.inf))
 
 
-def period(cfg: Config) -> int:
-    del cfg
-    return 1
-
-
 def cloning_loss(actor: nets.Params, cfg: Config, batch: Batch) -> jax.Array:
-    """mean (π(s) − a)² over rows and action dimensions."""
-    return jnp.square(nets.actor(actor, batch.observations, cfg.dtype) - batch.actions).mean()
+    """mean w · (π(s) − a)² over rows and action dimensions."""
+    errors = jnp.square(nets.actor(actor, batch.observations, cfg.dtype) - batch.actions)
+    return errors.mean() if batch.weights is None else (batch.weights * errors.mean(-1)).mean()
 
 
 def step(cfg: Config, state: State, batch: Batch, key: jax.Array, phase: int) -> tuple[State, dict[str, jax.Array]]:
@@ -82,34 +74,4 @@ def actor_layers(state: State) -> nets.Layers:
     return state.best
 
 
-def prepare(
-    expert: Dataset,
-    exploratory: Dataset,
-    configs: Sequence[Config] = (),
-    seeds: Sequence[int] = (),
-    quiet: bool = False,
-) -> Prepared:
-    """The expert's rows alone, the held-out ones first: `exploratory` is not looked at."""
-    del exploratory, seeds, quiet
-    if len(expert) == 0:
-        raise IlbrlError(f"{expert.source}: no expert rows, so nothing to clone")
-    spec = Spec.of(expert)
-    columns = feeding.transitions(expert, spec)
-    percent = configs[0].held_out_percent if configs else 0
-    held_out = len(expert) * percent // 100
-    if percent == 0:
-        return Prepared(spec, Feed(columns), largest_reward=None)
-    if not 0 < held_out < len(expert):
-        raise IlbrlError(f"{expert.source}: cannot hold out {percent} % of its {len(expert)} rows; use 1 to 99, or 0")
-    held_out_first = {name: np.roll(column, held_out, axis=0) for name, column in columns.items()}
-    training = [np.arange(held_out, len(expert))]
-    return Prepared(spec, Feed(held_out_first, subsets=training, expert_rows=held_out), largest_reward=None)
-
-
-PRESETS = {
-    "default": Config(),
-    "paper-hopper": Config(lr=0.01463435996151319),
-    "paper-halfcheetah": Config(lr=0.017457140313552756),
-    "paper-walker2d": Config(lr=0.01463435996151319),
-    "paper-ant": Config(lr=0.005028663892514822),
-}
+SOLVER = Solver(Config, Learner(init, step), actor_layers, largest_value=None)

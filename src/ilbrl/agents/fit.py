@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import jax
 import numpy as np
 
 from ilbrl.agents import AGENTS
-from ilbrl.agents.preparation import Prepared
+from ilbrl.agents.agent import Agent, PerRow, Prepared, Solver, prepare
 from ilbrl.base.errors import IlbrlError
 from ilbrl.base.provenance import commit, versions
 from ilbrl.data import Dataset
 from ilbrl.data.doctor import require_healthy
+from ilbrl.learning.batches import Spec
+from ilbrl.learning.config import check
 from ilbrl.learning.loggers import Log, json_lines
 from ilbrl.learning.population import Fitted
 from ilbrl.learning.population import fit as train
@@ -44,14 +47,16 @@ class Learned:
 
 
 def fit(
-    agent: str,
+    agent: str | Agent,
     expert: Dataset,
-    data: Dataset,
+    logs: Dataset,
     *,
     config: Any = None,
     preset: str = "default",
     seeds: int | Sequence[int] = 1,
     updates: int = 250_000,
+    reward: PerRow | None = None,
+    weight: PerRow | None = None,
     divergence_factor: float = DIVERGENCE_FACTOR,
     out: str | Path | None = None,
     log: Log | None = None,
@@ -60,54 +65,62 @@ def fit(
 ) -> Learned:
     """Train every configuration with every seed, as one population.
 
-    agent: a name from `ilbrl.agents.AGENTS`.
+    agent: a name from `ilbrl.agents.AGENTS`, or an `Agent` of your own.
     config: one configuration or a list of them; by default the agent's `preset`.
     seeds: how many (0, 1, …), or which.
+    reward, weight: your own, in place of the agent's: [N] for the expert's rows and then the logs', or a function that
+        makes them of a Dataset of these rows.
     divergence_factor: a member whose mean |Q| exceeds this many times what its rewards allow is frozen and marked.
     out: a folder for the policies, metrics.jsonl and a checkpoint; the same call continues there after a crash.
-    prepared: what the agent's `prepare` made of the same logs, to spare labelling them again.
+    prepared: what `ilbrl.agents.agent.prepare` made of the same logs, to spare examining and labelling them again.
     """
-    if agent not in AGENTS:
-        raise IlbrlError(f"no agent {agent!r}: there are {', '.join(AGENTS)}")
-    module = AGENTS[agent]
-    if preset not in module.PRESETS:
-        raise IlbrlError(f"{agent} has no preset {preset!r}: there are {', '.join(module.PRESETS)}")
-    configs = config if isinstance(config, (list, tuple)) else [config or module.PRESETS[preset]]
+    agent = find_agent(agent)
+    if preset not in agent.presets:
+        raise IlbrlError(f"{agent.name} has no preset {preset!r}: there are {', '.join(agent.presets)}")
+    configs = config if isinstance(config, (list, tuple)) else [config or agent.presets[preset]]
     seeds = list(range(seeds)) if isinstance(seeds, int) else [int(seed) for seed in seeds]
     members = [(c, seed) for c in configs for seed in seeds]
     population, member_seeds = [c for c, _ in members], [seed for _, seed in members]
     if prepared is None:
-        require_healthy(data, expert)
-        prepared = cast(Prepared, module.prepare(expert, data, population, member_seeds, quiet))
+        require_healthy(logs, expert)
+        check(population)
+        prepared = prepare(agent, expert, logs, population, member_seeds, reward=reward, weight=weight, quiet=quiet)
+    elif reward is not None or weight is not None:
+        raise IlbrlError("reward and weight: rows that are prepared have theirs; give them to `prepare` instead")
     folder = None if out is None else Path(out)
     fitted = train(
-        module,  # pyright: ignore[reportArgumentType]
+        agent.solver.learner,
         population,
         member_seeds,
         prepared.feed,
         prepared.spec,
         updates,
-        q_limit=list(divergence_factor * prepared.largest_values(population)),
+        q_limit=list(divergence_factor * prepared.largest_values),
         resume_from=None if folder is None else folder / "checkpoint.safetensors",
-        identity={"agent": agent, "expert": expert.content_hash, "data": data.content_hash},
+        identity={
+            "agent": agent.name,
+            "expert": expert.content_hash,
+            "logs": logs.content_hash,
+            **_own(prepared, reward, weight),
+        },
         log=log if log is not None or folder is None else json_lines(folder / "metrics.jsonl"),
-        label=f"training {agent}",
+        label=f"training {agent.name}",
         quiet=quiet,
     )
     origin = {
-        "agent": agent,
+        "agent": agent.name,
         "updates": updates,
         "expert": {"source": expert.source, "content_hash": expert.content_hash},
-        "data": {"source": data.source, "content_hash": data.content_hash},
+        "logs": {"source": logs.source, "content_hash": logs.content_hash},
         "device": jax.devices()[0].device_kind,
         "versions": versions(),
         "commit": commit(),
     }
     policies = [
         replace(
-            export(module.actor_layers(fitted.member(p)), prepared),
-            obs_low=np.minimum(expert.observations.min(0), data.observations.min(0)),
-            obs_high=np.maximum(expert.observations.max(0), data.observations.max(0)),
+            export(agent.solver, fitted.member(p), prepared.spec),
+            obs_low=np.minimum(expert.observations.min(0), logs.observations.min(0)),
+            obs_high=np.maximum(expert.observations.max(0), logs.observations.max(0)),
             metadata={**origin, "config": asdict(c), "seed": seed, "diverged_at": int(fitted.diverged_at[p])},
         )
         for p, (c, seed) in enumerate(members)
@@ -116,17 +129,42 @@ def fit(
     if folder is not None:
         names = [f"policy-config{c}-seed{seed}.safetensors" for c in range(len(configs)) for seed in seeds]
         files = [policy.save(folder / name) for name, policy in zip(names, policies)]
-    return Learned(agent, policies, population, member_seeds, fitted, prepared.labels, files)
+    return Learned(agent.name, policies, population, member_seeds, fitted, prepared.labels, files)
 
 
-def export(layers: Sequence[dict[str, np.ndarray]], prepared: Prepared) -> Policy:
-    """The deployable policy of an actor: normaliser and action bounds inside."""
-    spec = prepared.spec
+def find_agent(agent: str | Agent) -> Agent:
+    """The agent of this name; an agent is itself."""
+    if isinstance(agent, Agent):
+        return agent
+    if agent not in AGENTS:
+        raise IlbrlError(f"no agent {agent!r}: there are {', '.join(AGENTS)}")
+    return AGENTS[agent]
+
+
+def _own(prepared: Prepared, reward: PerRow | None, weight: PerRow | None) -> dict[str, str]:
+    """What a checkpoint must agree in when rewards or weights are the user's own."""
+    given = {"rewards": reward, "weights": weight}
+    return {
+        name: hashlib.sha256(np.ascontiguousarray(prepared.feed.shared[name]).data).hexdigest()
+        for name, own in given.items()
+        if own is not None
+    }
+
+
+def export(solver: Solver, state: Any, spec: Spec) -> Policy:
+    """The deployable policy of a trained member: normaliser and action bounds inside."""
+    layers = solver.actor_layers(state)
+    unknown = {key for layer in layers for key in layer} - {"w", "b", "scale", "shift"}
+    if unknown:
+        raise IlbrlError(
+            f"this actor's layers hold {', '.join(sorted(unknown))}, which a policy file cannot carry; it has weights,"
+            " biases and LayerNorm's scale and shift"
+        )
     return Policy(
         layers=tuple(Layer(layer["w"], layer["b"], layer.get("scale"), layer.get("shift")) for layer in layers),
         action_low=spec.action_low,
         action_high=spec.action_high,
         obs_mean=spec.obs_mean,
         obs_std=spec.obs_std,
-        **prepared.head,
+        **solver.head,
     )

@@ -1,8 +1,9 @@
 """SMODICE (Ma et al. 2022): match the expert's occupancy by a convex dual in V, then clone with the weights it finds.
 
-With R = k · f(s, a), f the logit of a discriminator of D_E against D_U (rewards/discriminator.py), and per row
+With the reward r = k · f(s, a), f the logit of a discriminator of D_E against D_U (rewards/discriminator.py), and per
+row
 
-    e = R + γ · (1 − terminal) · V(s′) − V(s)
+    e = r + γ · (1 − terminal) · V(s′) − V(s)
 
     KL:               L_V = (1 − γ) E_{s₀} V(s₀) + log E exp(e),                 w = exp(e) / E exp(e)
     χ², as printed:   L_V = (1 − γ) E_{s₀} V(s₀) + E [e²/2 + e],                 w = max(0, e + 1)
@@ -11,7 +12,7 @@ With R = k · f(s, a), f the logit of a discriminator of D_E against D_U (reward
     L_π = −E [w · log π(a | s)] + α E_{a ~ π} log π(a | s),      α keeps the entropy of π at −dim(A)
 
 The expectations run over D_U and over the first observations of its episodes. Each L_V is the dual of
-max_d E_d R − D_f(d ‖ d_U) over occupancies d = w · d_U; the printed χ² belongs to the program without d ≥ 0, which is
+max_d E_d r − D_f(d ‖ d_U) over occupancies d = w · d_U; the printed χ² belongs to the program without d ≥ 0, which is
 why its weights need the max. e takes the one successor that was logged, so that the dual is exact where the dynamics
 are deterministic. For KL everything is a log-sum-exp, and the weights sum to the batch size.
 
@@ -26,21 +27,17 @@ weights normalised over the batch; the actor has a learning rate of its own, whi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
 from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ilbrl.agents import preparation
-from ilbrl.agents.preparation import Prepared
-from ilbrl.data import Dataset
+from ilbrl.agents.agent import Solver
 from ilbrl.learning import nets
 from ilbrl.learning.batches import Batch, Spec
 from ilbrl.learning.config import config
-from ilbrl.rewards.discriminator import Loss
+from ilbrl.learning.population import Learner
 
 MEAN_BOUND = 7.24  # about artanh(1 − 10⁻⁶)
 LOG_STD_BOUNDS = (-5.0, 2.0)
@@ -50,8 +47,6 @@ LOG_STD_BOUNDS = (-5.0, 2.0)
 class Config:
     """Hyper-parameters; the defaults are the authors' (Ma et al. 2022, their code) unless noted."""
 
-    reward_scale: float = 0.1
-    """k; the paper tunes it in U(0.05, 3) and ends at 0.10 to 0.17. (The authors' own has no effect in their code.)"""
     actor_lr: float = 1e-4
     """Ours, after seeing scores (docs/results.md). The authors name 3e-5, but their code trains the policy at 3e-4."""
     value_lr: float = 3e-4
@@ -61,16 +56,6 @@ class Config:
     """Of V: this times each parameter is added to its gradient."""
     gamma: float = 0.99
     divergence: Literal["kl", "chi2", "chi2_nonnegative"] = "kl"
-    discriminator_lr: float = 3e-4
-    """The paper tunes it in U(1e-4, 1e-3)."""
-    gradient_penalty: float = 10.0
-    discriminator_loss: Loss = "logistic"
-    positive_share: float = 0.5
-    """η of the positive-unlabelled loss."""
-    state_only: bool = False
-    """Judge states instead of steps: the authors' choice, for experts whose actions are unknown."""
-    discriminator_passes: int = 1000
-    """Over the expert's rows."""
     batch_size: int = 512
     hidden: tuple[int, ...] = (256, 256)
     dtype: str = "float32"
@@ -87,11 +72,6 @@ def init(cfg: Config, spec: Spec, key: jax.Array) -> State:
     actor = nets.init_mlp(actor_key, [spec.obs_dim, *cfg.hidden, 2 * spec.act_dim])
     value = nets.init_mlp(value_key, [spec.obs_dim, *cfg.hidden, 1])
     return State(nets.optimised(actor), nets.optimised(value), nets.optimised(jnp.zeros(())))
-
-
-def period(cfg: Config) -> int:
-    del cfg
-    return 1
 
 
 def conjugate(cfg: Config, e: jax.Array) -> jax.Array:
@@ -114,7 +94,7 @@ def value_loss(value: nets.Params, cfg: Config, batch: Batch) -> tuple[jax.Array
     first, here, there = jnp.split(
         nets.mlp(value, inputs, dtype=cfg.dtype)[:, 0], np.cumsum([len(batch.initial_observations), len(batch.actions)])
     )
-    e = cfg.reward_scale * batch.rewards + cfg.gamma * batch.continues * there - here
+    e = batch.rewards + cfg.gamma * batch.continues * there - here
     return (1 - cfg.gamma) * first.mean() + conjugate(cfg, e), (e, jnp.abs(here).mean())
 
 
@@ -151,26 +131,11 @@ def actor_layers(state: State) -> nets.Layers:
     return state.actor.params
 
 
-def prepare(
-    expert: Dataset, exploratory: Dataset, configs: Sequence[Config], seeds: Sequence[int], quiet: bool = False
-) -> Prepared:
-    """Train the members' discriminators and label D_U with their logits."""
-    spec, feed, labels = preparation.judge(expert, exploratory, configs, seeds, quiet)
-    initial = np.concatenate([expert.initial_observations, exploratory.initial_observations])
-    feed = replace(feed, initial_observations=spec.standardise(initial))
-    largest = 1 + labels.largest * [c.reward_scale for c in configs]  # e of order 1 is normal whatever the rewards
-    head = {"head": "tanh_gaussian", "mean_bound": MEAN_BOUND, "log_std_bounds": LOG_STD_BOUNDS}
-    return Prepared(spec, feed, largest, labels, head)
-
-
-def _paper(reward_scale: float, discriminator_lr: float, actor_lr: float) -> Config:
-    return Config(reward_scale=reward_scale, discriminator_lr=discriminator_lr, actor_lr=actor_lr)
-
-
-PRESETS = {
-    "default": Config(),
-    "paper-hopper": _paper(0.132485274367925, 0.0004279938571320915, 6.308344747206642e-5),
-    "paper-halfcheetah": _paper(0.09806293680143131, 0.0006509491094594771, 8.59713615304861e-5),
-    "paper-walker2d": _paper(0.17006151306334566, 0.00012462906034979525, 1.3235001285067025e-5),
-    "paper-ant": _paper(0.15584724849066423, 0.0008741470800027616, 3.9755828061032105e-5),
-}
+SOLVER = Solver(
+    Config,
+    Learner(init, step),
+    actor_layers,
+    largest_value=lambda cfg, reward: (1 + reward) / (1 - cfg.gamma),  # e of order 1 is normal whatever the rewards
+    needs=lambda cfg: ("initial_observations",),
+    head={"head": "tanh_gaussian", "mean_bound": MEAN_BOUND, "log_std_bounds": LOG_STD_BOUNDS},
+)

@@ -9,30 +9,35 @@ Fujimoto & Gu 2021, with each transition's cloning loss multiplied by w(s, a). P
 
 The actor and the targets move every second update. The paper prints the update as an ascent on λQ + BC; BC is a
 squared error, so what is maximised is λQ − BC. Its λ is TD3-BC's α, scaled by mean |Q| with no gradient through
-the scale. Observations are standardised and actions scaled to [−1, 1] before they get here (`feed.py`), so noise
-is in units of the action bound.
+the scale. Observations are standardised and actions scaled to [−1, 1] before they get here (learning/batches.py), so
+noise is in units of the action bound.
 
-Two options beyond the paper cure the divergence that it suffers when λ ≥ 1 and expert data is scarce:
-`reward_bounds` clips the bootstrapped target into the interval that the rewards allow, `layer_norm` normalises the
-critics' hidden layers.
+Options beyond the paper, all off by default:
+
+    reward_bounds       clips y into the interval that the rewards allow
+    layer_norm          LayerNorm in the critics; both cure the divergence that the paper suffers when λ ≥ 1 and expert
+                        data is scarce
+    normalise_weights   w / mean_b w: λ then means the same with weights and without, whatever rows are drawn
+    critics             more than two of them (EDAC, An et al. 2021, without its diversity term)
+    critic_penalty      β: y = r + γ (1 − terminal) (min_i Q′_i(s′, ã) − β ‖ã − a′‖²), a′ the logged next action
+                        (ReBRAC, Tarasov et al. 2023); no penalty at the last step of an episode, whose a′ is unknown
+    deploy_lam          a second actor with this λ, trained beside the first and deployed in its place; the targets keep
+                        to the first (MCEP, Xu et al. 2023)
+    actor_average       deploy an exponential mean of the actor's weights, moved by this rate at each of its updates
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from ilbrl.agents.preparation import Prepared
-from ilbrl.base.errors import IlbrlError
-from ilbrl.data import Dataset, concatenate
-from ilbrl.learning import batches as feeding
+from ilbrl.agents.agent import Solver
 from ilbrl.learning import nets
-from ilbrl.learning.batches import Batch, Feed, Spec
+from ilbrl.learning.batches import Batch, Spec
 from ilbrl.learning.config import config
+from ilbrl.learning.population import Learner
 
 
 @config
@@ -53,6 +58,15 @@ class Config:
     """Clip bootstrapped targets to what rewards in this interval allow: (0, 1) → [0, 1/(1 − γ)]. None: off."""
     layer_norm: bool = False
     """LayerNorm in the critics; off in the paper."""
+    normalise_weights: bool = False
+    """Divide the weights of a batch by their mean; off in the paper."""
+    critics: int = 2
+    critic_penalty: float | None = None
+    """β, ReBRAC's penalty in the critics' target, on a sum over action dimensions. None: off."""
+    deploy_lam: float | None = None
+    """λ of a second actor, the one that is deployed. None: there is no second actor."""
+    actor_average: float | None = None
+    """Rate of the mean of weights that is deployed, such as 1e-3. None: the last weights are."""
     policy_delay: int = 2
     batch_size: int = 256
     hidden: tuple[int, ...] = (256, 256)
@@ -65,13 +79,22 @@ class State(NamedTuple):
     critic: nets.Optimised
     target_actor: nets.Params
     target_critic: nets.Params
+    second_actor: nets.Optimised | None  # of `deploy_lam`
+    average: nets.Params | None  # of `actor_average`
 
 
 def init(cfg: Config, spec: Spec, key: jax.Array) -> State:
     actor_key, critic_key = jax.random.split(key)
     actor = nets.init_mlp(actor_key, [spec.obs_dim, *cfg.hidden, spec.act_dim])
-    critic = nets.init_twin(critic_key, [spec.obs_dim + spec.act_dim, *cfg.hidden, 1], cfg.layer_norm)
-    return State(nets.optimised(actor), nets.optimised(critic), actor, critic)
+    critic = nets.init_critics(critic_key, [spec.obs_dim + spec.act_dim, *cfg.hidden, 1], cfg.critics, cfg.layer_norm)
+    return State(
+        actor=nets.optimised(actor),
+        critic=nets.optimised(critic),
+        target_actor=actor,
+        target_critic=critic,
+        second_actor=None if cfg.deploy_lam is None else nets.optimised(actor),
+        average=None if cfg.actor_average is None else actor,
+    )
 
 
 def period(cfg: Config) -> int:
@@ -79,10 +102,13 @@ def period(cfg: Config) -> int:
 
 
 def bootstrap_target(cfg: Config, state: State, batch: Batch, key: jax.Array) -> jax.Array:
-    """[B] y = r + γ (1 − terminal) min_i Q′_i(s′, ã), clipped to what `reward_bounds` allow."""
+    """[B] y = r + γ (1 − terminal) (min_i Q′_i(s′, ã) − β ‖ã − a′‖²), clipped to what `reward_bounds` allow."""
     noise = jnp.clip(cfg.policy_noise * jax.random.normal(key, batch.actions.shape), -cfg.noise_clip, cfg.noise_clip)
     next_actions = jnp.clip(nets.actor(state.target_actor, batch.next_observations, cfg.dtype) + noise, -1.0, 1.0)
-    next_values = nets.twin_critics(state.target_critic, batch.next_observations, next_actions, cfg.dtype).min(0)
+    next_values = nets.critics(state.target_critic, batch.next_observations, next_actions, cfg.dtype).min(0)
+    if cfg.critic_penalty is not None:
+        deviation = jnp.square(next_actions - batch.next_actions).sum(-1)
+        next_values = next_values - cfg.critic_penalty * batch.next_known * deviation
     target = batch.rewards + cfg.gamma * batch.continues * next_values
     if cfg.reward_bounds is None:
         return target
@@ -92,21 +118,32 @@ def bootstrap_target(cfg: Config, state: State, batch: Batch, key: jax.Array) ->
 
 def critic_loss(critic: nets.Params, cfg: Config, batch: Batch, target: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Σ_i mean (Q_i(s, a) − y)², and mean |Q| for the divergence check."""
-    values = nets.twin_critics(critic, batch.observations, batch.actions, cfg.dtype)
+    values = nets.critics(critic, batch.observations, batch.actions, cfg.dtype)
     return jnp.square(values - target).mean(1).sum(), jnp.abs(values).mean()
 
 
-def actor_loss(actor: nets.Params, critic: nets.Params, cfg: Config, batch: Batch) -> tuple[jax.Array, jax.Array]:
+def weights(cfg: Config, batch: Batch) -> jax.Array | float:
+    """[B] w, with mean 1 where `normalise_weights` says so."""
+    if batch.weights is None:
+        return 1.0
+    if not cfg.normalise_weights:
+        return batch.weights
+    return batch.weights / jnp.maximum(batch.weights.mean(), 1e-6)  # all 0: nothing is cloned, and nothing breaks
+
+
+def actor_loss(
+    actor: nets.Params, critic: nets.Params, cfg: Config, batch: Batch, lam: float | jax.Array
+) -> tuple[jax.Array, jax.Array]:
     """−λ mean Q₁ / mean |Q₁| + mean w · (π(s) − a)², and the cloning term alone."""
     actions = nets.actor(actor, batch.observations, cfg.dtype)
     values = nets.first_critic(critic, batch.observations, actions, cfg.dtype)
-    cloning = (batch.weights * jnp.square(actions - batch.actions).mean(-1)).mean()
+    cloning = (weights(cfg, batch) * jnp.square(actions - batch.actions).mean(-1)).mean()
     scale = jax.lax.stop_gradient(jnp.abs(values).mean())
-    return -cfg.lam * values.mean() / scale + cloning, cloning
+    return -lam * values.mean() / scale + cloning, cloning
 
 
 def step(cfg: Config, state: State, batch: Batch, key: jax.Array, phase: int) -> tuple[State, dict[str, jax.Array]]:
-    """One update of the critics; in the last `phase` of each period also of the actor and the targets."""
+    """One update of the critics; in the last `phase` of each period also of the actors and the targets."""
     target = bootstrap_target(cfg, state, batch, key)
     (loss, magnitude), gradients = jax.value_and_grad(critic_loss, has_aux=True)(
         state.critic.params, cfg, batch, target
@@ -116,39 +153,38 @@ def step(cfg: Config, state: State, batch: Batch, key: jax.Array, phase: int) ->
     if phase < cfg.policy_delay - 1:
         return state._replace(critic=critic), info
 
-    (loss, cloning), gradients = jax.value_and_grad(actor_loss, has_aux=True)(
-        state.actor.params, critic.params, cfg, batch
-    )
-    actor = nets.descend(state.actor, gradients, cfg.actor_lr)
+    improve = jax.value_and_grad(actor_loss, has_aux=True)
+    (loss, cloning), gradients = improve(state.actor.params, critic.params, cfg, batch, cfg.lam)
+    actor, second = nets.descend(state.actor, gradients, cfg.actor_lr), state.second_actor
+    info |= {"actor_loss": loss, "cloning_loss": cloning}
+    if second is not None:
+        (info["second_actor_loss"], _), gradients = improve(second.params, critic.params, cfg, batch, cfg.deploy_lam)
+        second = nets.descend(second, gradients, cfg.actor_lr)
+    average, acting = state.average, actor if second is None else second
+    if average is not None and cfg.actor_average is not None:
+        average = nets.polyak(average, acting.params, cfg.actor_average)
     state = State(
         actor=actor,
         critic=critic,
         target_actor=nets.polyak(state.target_actor, actor.params, cfg.tau),
         target_critic=nets.polyak(state.target_critic, critic.params, cfg.tau),
+        second_actor=second,
+        average=average,
     )
-    return state, {**info, "actor_loss": loss, "cloning_loss": cloning}
+    return state, info
 
 
 def actor_layers(state: State) -> nets.Layers:
-    """The network that acts."""
-    return state.actor.params
+    """The network that is deployed."""
+    if state.average is not None:
+        return state.average
+    return (state.actor if state.second_actor is None else state.second_actor).params
 
 
-def prepare(
-    expert: Dataset,
-    exploratory: Dataset,
-    configs: Sequence[Config] = (),
-    seeds: Sequence[int] = (),
-    quiet: bool = False,
-) -> Prepared:
-    """The oracle: the true reward of the logs, and every row cloned alike; the same for all members."""
-    del configs, seeds, quiet
-    union = concatenate([expert.as_expert(), exploratory])
-    if union.rewards is None:
-        raise IlbrlError(f"{union.source}: td3bc learns from the true reward, and not all of these logs carry one")
-    spec = Spec.of(union)
-    columns = {"rewards": union.rewards, "weights": np.ones(len(union), np.float32)}
-    return Prepared(spec, Feed(feeding.transitions(union, spec) | columns), float(np.abs(union.rewards).max()))
-
-
-PRESETS = {"default": Config()}
+SOLVER = Solver(
+    Config,
+    Learner(init, step, period),
+    actor_layers,
+    largest_value=lambda cfg, reward: reward / (1 - cfg.gamma),
+    needs=lambda cfg: () if cfg.critic_penalty is None else ("next_actions",),
+)

@@ -76,7 +76,7 @@ def main(words: list[str]) -> int:
 
 def _parse(agent: str, words: list[str]) -> tuple[Run, Any]:
     """The run and the hyper-parameters: those of the preset, changed by the options that follow."""
-    presets = AGENTS[agent].PRESETS
+    presets = AGENTS[agent].presets
     named = next((after for word, after in itertools.pairwise(words) if word == "--preset"), "default")
     if named not in presets:
         raise IlbrlError(f"{agent} has no preset {named!r}: there are {', '.join(presets)}")
@@ -95,7 +95,7 @@ def _parse(agent: str, words: list[str]) -> tuple[Run, Any]:
 
 
 def _headline(agent: str) -> str:
-    return (AGENTS[agent].__doc__ or "").split("\n", 1)[0]
+    return AGENTS[agent].headline
 
 
 def _as_json(learned: Learned) -> dict[str, Any]:

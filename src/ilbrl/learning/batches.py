@@ -4,13 +4,15 @@ Four kinds of data meet here. *Shared* columns are the same for every member and
 matrix, so that a minibatch is a single gather. *Own* columns differ between members (the labels of a member's
 discriminator, the next actions of its policy): [G, N, k], with the set that each member reads. A member may draw from
 its own *subset* of the rows (an evaluation composition, the expert's rows). *Initial observations* come beside.
+
+How often the expert's rows are drawn is a hyper-parameter of a member, its `expert_share` (`Shares`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +20,7 @@ import numpy as np
 
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset
+from ilbrl.learning.config import config
 
 
 class Batch(NamedTuple):
@@ -29,9 +32,19 @@ class Batch(NamedTuple):
     continues: jax.Array  # [B] 1 − terminal; a time-out continues
     rewards: jax.Array = None  # pyright: ignore[reportAssignmentType]  # [B]
     weights: jax.Array = None  # pyright: ignore[reportAssignmentType]  # [B]
-    next_actions: jax.Array = None  # pyright: ignore[reportAssignmentType]  # [B, act_dim]
+    next_actions: jax.Array = None  # pyright: ignore[reportAssignmentType]  # [B, act_dim], scaled to [−1, 1]
+    next_known: jax.Array = None  # pyright: ignore[reportAssignmentType]  # [B] 1 where a next action was logged, else 0
     initial_observations: jax.Array = None  # pyright: ignore[reportAssignmentType]  # [B, obs_dim], standardised
     expert: Batch = None  # pyright: ignore[reportAssignmentType]  # a second draw, from the expert's rows
+
+
+@config
+class Shares:
+    """How the batches of an agent that learns from D_E ∪ D_X are made up."""
+
+    expert_share: float = 0.0
+    """Share of each batch that is drawn from the expert's rows; the rest is drawn from the other logs. 0: no share is
+    set aside. All rows of D_E ∪ D_X are then drawn equally often, as in the paper."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +95,8 @@ class Feed:
     subsets: Sequence[np.ndarray] | None = None  # each [M] row numbers
     subset_of: Sequence[int] | None = None  # [P] which subset each member draws from; None: all draw from the first
     initial_observations: np.ndarray | None = None  # [M, obs_dim], standardised
-    expert_rows: int | None = None  # the first rows are the expert's: each batch brings a second draw from them
+    expert_rows: int = 0  # so many of the first rows are the expert's
+    second_draw: bool = False  # each batch brings a second one, drawn from the expert's rows
 
     def __post_init__(self) -> None:
         sizes = {name: len(array) for name, array in self.shared.items()}
@@ -113,11 +127,24 @@ def transitions(data: Dataset, spec: Spec) -> dict[str, np.ndarray]:
     }
 
 
+def logged_next_actions(data: Dataset, spec: Spec) -> dict[str, np.ndarray]:
+    """The action logged after each row. The last step of an episode has none: 0 there, and `next_known` says so."""
+    same_episode = np.append(data.episode_of[1:] == data.episode_of[:-1], False)
+    following = np.roll(spec.scale_actions(data.actions), -1, axis=0)
+    return {
+        "next_actions": np.where(same_episode[:, None], following, np.float32(0)),
+        "next_known": same_episode.astype(np.float32),
+    }
+
+
 class Layout(NamedTuple):
-    """Where each field stands in a packed row: static, so it shapes the compiled program."""
+    """How to read packed rows: static, so it shapes the compiled program."""
 
     shared: tuple[tuple[str, int, int], ...]  # (field, first column, number of columns; 0: a scalar)
     own: tuple[tuple[str, int, int], ...]
+    num_rows: int
+    expert_rows: int
+    second_draw: bool
 
 
 class Packed(NamedTuple):
@@ -146,7 +173,8 @@ def pack(feed: Feed) -> tuple[Layout, Packed]:
     padded = np.stack([np.resize(s, longest) if len(s) else s for s in subsets])
     sizes = [len(s) or feed.num_rows for s in subsets]
     initial = np.zeros((0, 0), np.float32) if feed.initial_observations is None else feed.initial_observations
-    return Layout(shared, own), Packed(
+    layout = Layout(shared, own, feed.num_rows, feed.expert_rows, feed.second_draw)
+    return layout, Packed(
         rows=jnp.asarray(rows),
         own=jnp.asarray(own_rows),
         subsets=jnp.asarray(padded),
@@ -162,25 +190,40 @@ def places(feed: Feed, members: int) -> Place:
     return Place(np.asarray(own, np.int32), np.asarray(subset, np.int32))  # pyright: ignore[reportArgumentType]
 
 
-def draw(key: jax.Array, batch_size: int, packed: Packed, place: Place, expert_rows: int | None) -> jax.Array:
-    """[3, B] row numbers, with replacement: of a batch, of its expert draw, and of its initial observations.
+def draw(
+    key: jax.Array, batch_size: int, layout: Layout, packed: Packed, place: Place, expert_share: Any = None
+) -> jax.Array:
+    """[3, B] row numbers, with replacement: of a batch, of its second draw, and of its initial observations.
 
     A number is 32 random bits modulo the number of rows N, uniform up to a bias of N / 2³².
+
+    expert_share: a number or a traced scalar; the first round(share · B) rows of the batch are then the expert's. None
+    or 0: all rows are drawn alike.
     """
     bits = jax.random.bits(key, (3, batch_size), jnp.uint32)
     rows = bits[0] % packed.subset_sizes[place.subset]
     if packed.subsets.shape[1]:
         rows = packed.subsets[place.subset, rows].astype(jnp.uint32)
-    expert = bits[1] % jnp.uint32(expert_rows or 1)
+    if expert_share is not None and layout.expert_rows:
+        rows = jnp.where(expert_share > 0, _shared_out(bits[0], layout, expert_share), rows)
+    expert = bits[1] % jnp.uint32(layout.expert_rows or 1)
     initial = bits[2] % jnp.uint32(len(packed.initial_observations) or 1)
     return jnp.stack([rows, expert, initial]).astype(jnp.int32)
 
 
-def gather(layout: Layout, packed: Packed, place: Place, drawn: jax.Array, expert_rows: int | None) -> Batch:
+def _shared_out(bits: jax.Array, layout: Layout, expert_share: Any) -> jax.Array:
+    """[B] row numbers: first the expert's share, then rows of the other logs (the expert's, where there are none)."""
+    expert, others = layout.expert_rows, layout.num_rows - layout.expert_rows
+    from_expert = bits % jnp.uint32(expert)
+    from_others = jnp.uint32(expert) + bits % jnp.uint32(others) if others else from_expert
+    return jnp.where(jnp.arange(len(bits)) < jnp.round(expert_share * len(bits)), from_expert, from_others)
+
+
+def gather(layout: Layout, packed: Packed, place: Place, drawn: jax.Array) -> Batch:
     """The batch whose rows were `drawn`."""
     rows, expert, initial = drawn
     batch = unpack(layout, packed, place, rows)
-    if expert_rows:
+    if layout.second_draw:
         batch = batch._replace(expert=unpack(layout, packed, place, expert))
     if len(packed.initial_observations):
         batch = batch._replace(initial_observations=packed.initial_observations[initial])

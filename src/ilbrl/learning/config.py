@@ -1,10 +1,13 @@
-"""Hyper-parameters: frozen dataclasses that serve the command line, jit and the vmapped sweep alike."""
+"""Hyper-parameters: frozen dataclasses for the command line, jit and the vmapped sweep alike; and their limits."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import types
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar, dataclass_transform, get_type_hints
+from numbers import Integral, Real
+from typing import Any, Literal, TypeVar, dataclass_transform, get_args, get_origin, get_type_hints
 
 import jax
 import numpy as np
@@ -12,50 +15,32 @@ import numpy as np
 from ilbrl.base.errors import IlbrlError
 
 C = TypeVar("C")
+TRACED = (float, float | None)
 
 
 @dataclass_transform(frozen_default=True)
 def config(cls: type[C]) -> type[C]:
     """A frozen dataclass registered as a pytree: its floats are traced, all else is static.
 
-    Traced floats can differ between the members of one compiled population; static fields shape the program
-    and must be shared.
+    Traced floats can differ between the members of one compiled population. Static fields shape the program, so all
+    members share them. A field of type `float | None` is traced where it is a number; None switches the option off,
+    which also shapes the program.
     """
     frozen: Any = dataclass(frozen=True)(cls)
     hints = get_type_hints(frozen)
-    traced = [f.name for f in fields(frozen) if hints[f.name] is float]
-    static = [f.name for f in fields(frozen) if hints[f.name] is not float]
+    traced = [f.name for f in fields(frozen) if hints[f.name] in TRACED]
+    static = [f.name for f in fields(frozen) if hints[f.name] not in TRACED]
     jax.tree_util.register_dataclass(frozen, data_fields=traced, meta_fields=static)
     return frozen
-
-
-_RANGES = {  # by the last word of a field's name
-    "lr": (lambda v: v >= 0, "at least 0"),
-    "gamma": (lambda v: 0 <= v < 1, "at least 0 and below 1"),
-    "tau": (lambda v: 0 <= v <= 1, "between 0 and 1"),
-    "noise": (lambda v: v >= 0, "at least 0"),
-    "size": (lambda v: v >= 1, "at least 1"),
-    "hidden": (lambda v: all(units >= 1 for units in v), "layers of at least one unit"),
-}
-
-
-def check(configs: Sequence[Any]) -> None:
-    """Refuse values that no algorithm can mean, by name."""
-    for one in configs:
-        for f in fields(one):
-            value = getattr(one, f.name)
-            sensible, words = _RANGES.get(f.name.split("_")[-1], (lambda _: True, ""))
-            if not sensible(value):
-                raise IlbrlError(f"{f.name} = {value}: must be {words}")
 
 
 def stack(configs: Sequence[C]) -> C:
     """P configurations of one population → one whose floats are [P] arrays."""
     first: Any = configs[0]
-    shared = jax.tree.structure(first)
     for other in configs[1:]:
-        if jax.tree.structure(other) != shared:
-            differing = [f.name for f in fields(first) if _static_differs(first, other, f.name)]
+        if jax.tree.structure(other) != jax.tree.structure(first):
+            ours, theirs = static_fields(first), static_fields(other)
+            differing = [name for name in ours if ours[name] != theirs.get(name)]
             raise IlbrlError(
                 f"one population cannot mix values of {', '.join(differing) or 'the configuration class'}:"
                 " they shape the compiled program; train these members as separate populations"
@@ -63,6 +48,86 @@ def stack(configs: Sequence[C]) -> C:
     return jax.tree.map(lambda *values: np.asarray(values, np.float32), *configs)
 
 
-def _static_differs(a: Any, b: Any, name: str) -> bool:
-    left, right = getattr(a, name, None), getattr(b, name, None)
-    return not isinstance(left, float) and left != right
+def static_fields(one: Any) -> dict[str, Any]:
+    """What shapes the compiled program: every field that is not traced, and which options are off."""
+    hints, found = get_type_hints(type(one)), {}
+    for f in fields(one):
+        value = getattr(one, f.name)
+        if hints[f.name] not in TRACED:
+            found[f.name] = value
+        elif hints[f.name] is not float:
+            found[f.name] = "off" if value is None else "on"
+    return found
+
+
+# --- limits -----------------------------------------------------------------------------------------------------------
+
+Limit = tuple[Callable[[float], bool], str]
+
+_POSITIVE: Limit = (lambda x: x > 0, "above 0")
+_NOT_NEGATIVE: Limit = (lambda x: x >= 0, "at least 0")
+_ONE_OR_MORE: Limit = (lambda x: x >= 1, "at least 1")
+_SHARE: Limit = (lambda x: 0 <= x <= 1, "between 0 and 1")
+_RATE: Limit = (lambda x: 0 < x <= 1, "above 0 and at most 1")
+LIMITS: dict[str, Limit] = {
+    "gamma": (lambda x: 0 <= x < 1, "at least 0 and below 1"),
+    "tau": _RATE, "smoothing": _RATE, "actor_average": _RATE,
+    "expert_fraction": _SHARE, "expert_share": _SHARE, "positive_share": _SHARE,
+    "lr": _POSITIVE, "reward_scale": _POSITIVE,
+    "lam": _NOT_NEGATIVE, "deploy_lam": _NOT_NEGATIVE, "critic_penalty": _NOT_NEGATIVE,
+    "policy_noise": _NOT_NEGATIVE, "noise_clip": _NOT_NEGATIVE, "weight_decay": _NOT_NEGATIVE,
+    "gradient_penalty": _NOT_NEGATIVE, "pessimism": _NOT_NEGATIVE, "weight_horizon": _NOT_NEGATIVE,
+    "batch_size": _ONE_OR_MORE, "hidden": _ONE_OR_MORE, "policy_delay": _ONE_OR_MORE, "critics": _ONE_OR_MORE,
+    "target_update_every": _ONE_OR_MORE, "discriminator_passes": _ONE_OR_MORE, "passes": _ONE_OR_MORE,
+    "held_out_percent": (lambda x: 0 <= x < 100, "at least 0 and below 100"),
+    "start": (lambda _: True, "of any size"), "reward_bounds": (lambda _: True, "of any size"),
+}  # fmt: skip
+"""Setting → what its numbers must be, beside finite; `lr` also stands for every …_lr. Others: any number but NaN."""
+DTYPES = ("float32", "bfloat16")
+
+
+def check(configs: Sequence[Any]) -> None:
+    """Refuse values that no algorithm can mean, by name."""
+    for one in configs:
+        hints = get_type_hints(type(one))
+        for f in fields(one):
+            check_value(f.name, hints[f.name], getattr(one, f.name), f.name)
+
+
+def check_value(name: str, hint: Any, value: Any, field: str) -> None:
+    """Refuse a value that the setting `name` of type `hint` cannot have; `field` is what the error names."""
+    if wanted := _unmet(name, hint, value):
+        shown = list(value) if isinstance(value, tuple) else value
+        raise IlbrlError(f"{field}: must be {wanted}, got {shown!r}")
+
+
+def _unmet(name: str, hint: Any, value: Any) -> str | None:
+    """What the value should have been; None where it is fine."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if name == "dtype" or origin is Literal:
+        allowed = DTYPES if name == "dtype" else inner
+        return None if value in allowed else f"one of {', '.join(allowed)}"
+    if origin is types.UnionType:
+        some = next(t for t in inner if t is not type(None))
+        return None if value is None else _unmet(name, some, value)
+    if origin is tuple:
+        return _unmet_list(name, inner, value)
+    if hint is bool:
+        return None if isinstance(value, bool) else "true or false"
+    if isinstance(value, bool) or not isinstance(value, Integral if hint is int else Real):
+        return "a whole number" if hint is int else "a number"
+    number = float(value)  # NumPy's too
+    limit = LIMITS.get("lr" if name.endswith("_lr") else name)
+    if limit is None:
+        return "a number" if math.isnan(number) else None
+    holds, words = limit
+    return None if math.isfinite(number) and holds(number) else f"a finite number, {words}"
+
+
+def _unmet_list(name: str, inner: tuple[Any, ...], value: Any) -> str | None:
+    if not isinstance(value, tuple):
+        return "a list, like [64, 64]"
+    if Ellipsis not in inner and len(value) != len(inner):
+        return f"a list of {len(inner)} numbers"
+    unmet = next((wanted for item in value if (wanted := _unmet(name, inner[0], item))), None)
+    return unmet and f"a list of numbers, each {unmet}"

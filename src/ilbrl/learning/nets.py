@@ -1,4 +1,4 @@
-"""Networks as raw pytrees: MLPs, twin critics, the deterministic actor, and Adam.
+"""Networks as raw pytrees: MLPs, stacked critics, the deterministic actor, and Adam.
 
 Layers are dictionaries {"w": [fan_in, fan_out], "b": [fan_out]} (and {"scale", "shift"} under LayerNorm);
 a network is a tuple of layers. Everything is float32; matrix products may run in bfloat16 with float32
@@ -71,19 +71,19 @@ def _layer_norm(x: jax.Array) -> jax.Array:
     return (x - mean) * jax.lax.rsqrt(variance + 1e-5)
 
 
-def init_twin(key: jax.Array, sizes: Sequence[int], layer_norm: bool = False) -> Layers:
-    """Two independent MLPs, stacked along a leading axis of 2."""
-    return jax.vmap(lambda k: init_mlp(k, sizes, layer_norm))(jax.random.split(key, 2))
+def init_critics(key: jax.Array, sizes: Sequence[int], count: int = 2, layer_norm: bool = False) -> Layers:
+    """Independent MLPs, stacked along a leading axis of `count`."""
+    return jax.vmap(lambda k: init_mlp(k, sizes, layer_norm))(jax.random.split(key, count))
 
 
-def twin_critics(layers: Layers, observations: jax.Array, actions: jax.Array, dtype: str = "float32") -> jax.Array:
-    """[2, B] values Q₁, Q₂ of twin critics."""
+def critics(layers: Layers, observations: jax.Array, actions: jax.Array, dtype: str = "float32") -> jax.Array:
+    """[C, B] values Q₁ … Q_C of stacked critics."""
     x = jnp.concatenate([observations, actions], -1)
     return jax.vmap(lambda one: mlp(one, x, dtype=dtype))(layers)[..., 0]
 
 
 def first_critic(layers: Layers, observations: jax.Array, actions: jax.Array, dtype: str = "float32") -> jax.Array:
-    """[B] values Q₁ of twin critics that are not to learn from it: no gradient reaches them."""
+    """[B] values Q₁ of stacked critics, for an actor to learn from: no gradient reaches the critics."""
     x = jnp.concatenate([observations, actions], -1)
     layers = jax.lax.stop_gradient(layers)
     if dtype == "bfloat16" and kernels.supports(layers, len(x)):

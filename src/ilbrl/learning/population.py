@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -36,17 +36,23 @@ from ilbrl.learning.loggers import Log
 
 Info = dict[str, jax.Array]
 
-UNROLL = 2  # periods in the body of the loop on accelerators: what one leaves, the next finds in bfloat16 already
+UNROLL = 2  # periods per turn of the loop on accelerators; weights cast to bfloat16 in one serve the next as well
 
 
-class Learner(Protocol):
-    """What the loop drives; an agent module satisfies it as it stands."""
+def every_update(cfg: Any) -> int:
+    """The period of a learner whose updates are all alike."""
+    del cfg
+    return 1
 
-    def init(self, cfg: Any, spec: Spec, key: jax.Array) -> Any: ...
 
-    def period(self, cfg: Any) -> int: ...
+class Learner(NamedTuple):
+    """What the loop drives. Compiled programs are kept per learner, so make each one once, as a constant."""
 
-    def step(self, cfg: Any, state: Any, batch: Batch, key: jax.Array, phase: int) -> tuple[Any, Info]: ...
+    init: Callable[[Any, Spec, jax.Array], Any]  # (configuration, sizes, key) → state
+    step: Callable[[Any, Any, Batch, jax.Array, int], tuple[Any, Info]]
+    """(configuration, state, batch, key, phase) → the state after one update, and scalars to report."""
+    period: Callable[[Any], int] = every_update
+    """configuration → updates in a cycle; `step` is told its phase in it, 0 … period − 1."""
 
 
 class Probe(NamedTuple):
@@ -101,7 +107,7 @@ def fit(
 
     q_limit: [P] or one for all: a mean |Q| beyond it marks the member diverged.
     chunk: updates between reports; no influence on the result.
-    probe: what else each report shall hold, read off the members as they are then; no influence on the result.
+    probe: what else each report holds, read off the members as they are then; no influence on the result.
     resume_from: a checkpoint file: written about every `save_every` seconds and at the end, continued from if there.
     identity: what else a checkpoint must agree in before it is continued (the data's hash, say).
     A population that does not fit into memory is trained in groups, one after the other.
@@ -128,7 +134,7 @@ def fit(
             known = {"configs": [repr(c) for c in configs[group]], "seeds": [int(seed) for seed in seeds[group]]}
             saved = _group_file(resume_from, number, len(groups))
             kept = Checkpoint(saved, {**known, "rows": feed.num_rows, **(identity or {})}, save_every)
-            loop = Loop(learner, spec, layout, packed, feed.expert_rows, period, chunk, updates, probe)
+            loop = Loop(learner, spec, layout, packed, period, chunk, updates, probe)
             parts.append(_train(loop, inputs, kept, log, advance))
     states, diverged_at, histories = zip(*parts)
     return Fitted(
@@ -147,7 +153,6 @@ class Loop(NamedTuple):
     spec: Spec
     layout: feeding.Layout
     packed: feeding.Packed
-    expert_rows: int | None
     period: int
     chunk: int
     updates: int
@@ -176,7 +181,7 @@ def _train(loop: Loop, inputs: Any, kept: Checkpoint, log: Log | None, advance: 
     advance(done * members)
     while done < loop.updates:
         length = min(loop.chunk, loop.updates - done)
-        program = _compile(loop.learner, loop.layout, mesh, length, loop.period, loop.expert_rows, loop.probe)
+        program = _compile(loop.learner, loop.layout, mesh, length, loop.period, loop.probe)
         before = time.monotonic()
         population, info = program(population, cfg, place, loop_keys, limit, packed, done)
         record = {name: np.asarray(values)[:members] for name, values in info.items()}
@@ -230,7 +235,6 @@ def _compile(
     mesh: Mesh,
     length: int,
     period: int,
-    expert_rows: int | None,
     probe: Probe | None,
 ):
     """A jitted program that advances every member by `length` updates and then reads it."""
@@ -240,13 +244,14 @@ def _compile(
     def member(members: Members, cfg: Any, place: Any, key: jax.Array, limit: jax.Array, packed: Any, start: jax.Array):
         numbers = start + jnp.arange(length)
         draw_keys, step_keys = jax.vmap(lambda n: jax.random.split(jax.random.fold_in(key, n)), out_axes=1)(numbers)
-        drawn = jax.vmap(lambda k: feeding.draw(k, cfg.batch_size, packed, place, expert_rows))(draw_keys)
+        share = getattr(cfg, "expert_share", None)
+        drawn = jax.vmap(lambda k: feeding.draw(k, cfg.batch_size, layout, packed, place, share))(draw_keys)
 
         def update(carry: Members, xs: Any) -> tuple[Members, Info]:
             info: Info = {}
             for phase in range(period):
                 number, rows, step_key = jax.tree.map(lambda x, phase=phase: x[phase], xs)
-                batch = feeding.gather(layout, packed, place, rows, expert_rows)
+                batch = feeding.gather(layout, packed, place, rows)
                 state, latest = learner.step(cfg, carry.state, batch, step_key, phase)
                 info |= latest
                 carry = _advance(carry, state, latest, limit, number)

@@ -128,7 +128,7 @@ def evaluate(
     resolved = [setting.resolved(data) for setting in settings]
     configs = [resolved[s] for _, s, _ in members]
     fitted = train.fit(
-        expected_sarsa,  # pyright: ignore[reportArgumentType]
+        expected_sarsa.LEARNER,
         configs,
         [seed for _, _, seed in members],
         _feed(policies, data, settings, actions, members),

@@ -27,6 +27,7 @@ import jax.numpy as jnp
 from ilbrl.learning import nets
 from ilbrl.learning.batches import Batch, Spec
 from ilbrl.learning.config import config
+from ilbrl.learning.population import Learner
 
 
 @config
@@ -62,7 +63,7 @@ class State(NamedTuple):
 
 
 def init(cfg: Config, spec: Spec, key: jax.Array) -> State:
-    *hidden, last = nets.init_twin(key, [spec.obs_dim + spec.act_dim, *cfg.hidden, 1], cfg.layer_norm)
+    *hidden, last = nets.init_critics(key, [spec.obs_dim + spec.act_dim, *cfg.hidden, 1], layer_norm=cfg.layer_norm)
     critic = (*hidden, last | {"b": last["b"] + cfg.start})
     return State(nets.optimised(critic), critic, jnp.zeros((), jnp.int32))
 
@@ -72,14 +73,9 @@ def pace(cfg: Config) -> float:
     return cfg.target_update_every / (cfg.tau * (1 - cfg.gamma))
 
 
-def period(cfg: Config) -> int:
-    del cfg
-    return 1
-
-
 def judge(critic: nets.Params, cfg: Config, observations: jax.Array, actions: jax.Array) -> jax.Array:
     """[B] mean_i Q_i(s, a) − κ · std_i Q_i(s, a) of two critics."""
-    first, second = nets.twin_critics(critic, observations, actions, cfg.dtype)
+    first, second = nets.critics(critic, observations, actions, cfg.dtype)
     return (first + second) / 2 - cfg.pessimism * jnp.abs(first - second) / 2
 
 
@@ -91,7 +87,7 @@ def bootstrap_target(cfg: Config, target: nets.Params, batch: Batch) -> jax.Arra
 
 def critic_loss(critic: nets.Params, cfg: Config, batch: Batch, target: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Σ_i mean (Q_i(s, a) − y)², and mean |Q| for the divergence check."""
-    values = nets.twin_critics(critic, batch.observations, batch.actions, cfg.dtype)
+    values = nets.critics(critic, batch.observations, batch.actions, cfg.dtype)
     return jnp.square(values - target).mean(1).sum(), jnp.abs(values).mean()
 
 
@@ -107,6 +103,9 @@ def step(cfg: Config, state: State, batch: Batch, key: jax.Array, phase: int) ->
     turn = updates % jnp.asarray(cfg.target_update_every, jnp.int32) == 0
     moved = nets.polyak(state.target, critic.params, cfg.tau * turn)
     return State(critic, moved, updates), {"critic_loss": loss, "q_magnitude": magnitude}
+
+
+LEARNER = Learner(init, step)
 
 
 def value(cfg: Config, state: State, batch: Batch) -> dict[str, jax.Array]:

@@ -1,5 +1,5 @@
-"""Labellers: what an imitator is rewarded for, one file each."""
+"""What an imitator is rewarded for, one file each; what a file calls REWARD can be part of any agent."""
 
-from ilbrl.rewards.labels import Labels, Logits
+from ilbrl.rewards.labels import LOGGED, Labels, Logits, Reward, Rewarded
 
-__all__ = ["Labels", "Logits"]
+__all__ = ["LOGGED", "Labels", "Logits", "Reward", "Rewarded"]

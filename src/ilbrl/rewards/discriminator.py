@@ -19,9 +19,8 @@ Each distinct discriminator of a population (settings and seed) is trained once,
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -33,7 +32,7 @@ from ilbrl.learning import nets
 from ilbrl.learning import population as train
 from ilbrl.learning.batches import Batch, Feed, Spec, transitions
 from ilbrl.learning.config import config
-from ilbrl.rewards.labels import Logits
+from ilbrl.rewards.labels import Labels, Logits, Reward, Rewarded
 
 Loss = Literal["logistic", "positive_unlabelled"]
 BLOCK = 65_536  # rows judged at a time
@@ -71,11 +70,6 @@ def updates(cfg: Config, expert_rows: int) -> int:
 def init(cfg: Config, spec: Spec, key: jax.Array) -> State:
     inputs = spec.obs_dim if cfg.state_only else spec.obs_dim + spec.act_dim
     return State(nets.optimised(nets.init_mlp(key, [inputs, *cfg.hidden, 1])))
-
-
-def period(cfg: Config) -> int:
-    del cfg
-    return 1
 
 
 def features(cfg: Config, batch: Batch) -> jax.Array:
@@ -118,23 +112,26 @@ def step(cfg: Config, state: State, batch: Batch, key: jax.Array, phase: int) ->
     return state, {"discriminator_loss": total, "classification_loss": mistaken}
 
 
+LEARNER = train.Learner(init, step)
+
+
 def label(
-    expert: Dataset, exploratory: Dataset, configs: Sequence[Config], seeds: Sequence[int], quiet: bool = False
+    expert: Dataset, logs: Dataset, configs: Sequence[Config], seeds: Sequence[int], quiet: bool = False
 ) -> Logits:
     """Train the discriminators of P members, configs[p] with seeds[p], and let each judge every row of D_U."""
     if len(expert) == 0:
         raise IlbrlError(f"{expert.source}: no expert rows, so there is nothing to tell from the other logs")
-    union = concatenate([expert, exploratory])
+    union = concatenate([expert, logs])
     spec = Spec.of(union)
     columns = transitions(union, spec)
     members = list(zip(configs, seeds))
     distinct = list(dict.fromkeys(members))
     chosen = [cfg for cfg, _ in distinct]
     fitted = train.fit(
-        sys.modules[__name__],  # pyright: ignore[reportArgumentType]
+        LEARNER,
         chosen,
         [seed ^ OWN_DRAWS for _, seed in distinct],
-        Feed(columns, expert_rows=len(expert)),
+        Feed(columns, expert_rows=len(expert), second_draw=True),
         spec,
         updates(chosen[0], len(expert)),
         label="training discriminators",
@@ -151,3 +148,58 @@ def logits(cfg: Config, layers: nets.Layers, columns: dict[str, np.ndarray]) -> 
     judge, blocks = jax.jit(logit), range(0, len(columns["observations"]), BLOCK)
     inputs = (np.hstack([columns[name][start : start + BLOCK] for name in names]) for start in blocks)
     return np.concatenate([np.asarray(judge(layers, block)) for block in inputs])
+
+
+@config
+class LearnedReward:
+    """What an agent can choose about this reward; the rest is the discriminator's default."""
+
+    reward: Literal["logit", "probability"] = "logit"
+    """k · f, or k · σ(f)."""
+    reward_scale: float = 0.1
+    """k; SMODICE's authors' default, and where the paper's tuning in U(0.05, 3) ends: 0.10 to 0.17."""
+    discriminator_lr: float = 3e-4
+    """SMODICE's authors'; the paper tunes it in U(1e-4, 1e-3)."""
+    gradient_penalty: float = 10.0
+    """SMODICE's authors'."""
+    positive_share: float = 0.5
+    """η of the positive-unlabelled loss (Zolna et al. 2020)."""
+    discriminator_loss: Loss = "logistic"
+    state_only: bool = False
+    """Judge states instead of steps: SMODICE's authors' choice, for experts whose actions are unknown."""
+    discriminator_passes: int = 1000
+    """Over the expert's rows."""
+
+
+def rewarded(
+    expert: Dataset,
+    logs: Dataset,
+    spec: Spec,
+    configs: Sequence[Any],
+    seeds: Sequence[int],
+    known: Labels | None,
+    quiet: bool,
+) -> Rewarded:
+    """Train each member's discriminator, and reward D_U with what it says; equal members share a set."""
+    del spec, known
+    settings = [
+        Config(
+            lr=c.discriminator_lr,
+            gradient_penalty=c.gradient_penalty,
+            positive_share=c.positive_share,
+            loss=c.discriminator_loss,
+            state_only=c.state_only,
+            passes=c.discriminator_passes,
+            hidden=c.hidden,
+        )
+        for c in configs
+    ]
+    judged = label(expert, logs, settings, seeds, quiet)
+    said = judged.logit if configs[0].reward == "logit" else judged.probability
+    members = [(one, c.reward_scale) for one, c in zip(judged.set_of, configs)]
+    distinct = list(dict.fromkeys(members))
+    rewards = np.stack([np.float32(scale) * said[one] for one, scale in distinct])
+    return Rewarded(rewards, [distinct.index(member) for member in members], judged)
+
+
+REWARD = Reward(LearnedReward, rewarded)

@@ -31,10 +31,10 @@ class Explanation:
         return np.abs(self.features - self.nearest_features)
 
 
-def explain(labels: Labels, expert: Dataset, exploratory: Dataset, features: FeatureMap, row: int) -> Explanation:
+def explain(labels: Labels, expert: Dataset, logs: Dataset, features: FeatureMap, row: int) -> Explanation:
     if not 0 <= row < len(labels.reward):
         raise IlbrlError(f"there is no row {row}: the labels have {len(labels.reward):,} rows, counted from 0")
-    data, within = (expert, row) if row < labels.expert_rows else (exploratory, row - labels.expert_rows)
+    data, within = (expert, row) if row < labels.expert_rows else (logs, row - labels.expert_rows)
     nearest = int(labels.nearest[row])
     return Explanation(
         row=row,

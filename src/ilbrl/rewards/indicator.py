@@ -8,9 +8,9 @@ from ilbrl.data import Dataset
 from ilbrl.rewards.labels import Labels
 
 
-def label(expert: Dataset, exploratory: Dataset) -> Labels:
+def label(expert: Dataset, logs: Dataset) -> Labels:
     """Label every row of D_U by exact equality of observation and action; the distance is 1 − r."""
-    keys = np.concatenate([_keys(expert), _keys(exploratory)])
+    keys = np.concatenate([_keys(expert), _keys(logs)])
     distinct, first = np.unique(keys[: len(expert)], return_index=True)
     place = np.minimum(np.searchsorted(distinct, keys), len(distinct) - 1)
     found = distinct[place] == keys

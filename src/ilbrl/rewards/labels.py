@@ -1,14 +1,39 @@
-"""What a labeller returns: one row per transition of D_U = D_E ∪ D_X, the expert's rows first."""
+"""How rows are rewarded: the contract of a reward, and the labels of D_U = D_E ∪ D_X, the expert's rows first."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ilbrl.base.errors import IlbrlError
 from ilbrl.base.files import written_whole
+from ilbrl.data import Dataset
+from ilbrl.learning.batches import Spec
+
+
+class Rewarded(NamedTuple):
+    """What the P members of a population are rewarded with."""
+
+    rewards: np.ndarray  # [N] for all members alike, or [G, N]
+    set_of: Sequence[int] | None = None  # [P] which of the G sets each member reads; None: there is one for all
+    labels: Labels | Logits | None = None  # where the rewards come from, to be shown and saved
+
+
+class Reward(NamedTuple):
+    """How rows are rewarded. It combines with every solver that learns from rewards."""
+
+    Config: type
+    """Its settings; an agent's Config inherits them."""
+    label: Callable[[Dataset, Dataset, Spec, Sequence[Any], Sequence[int], Labels | None, bool], Rewarded]
+    """(expert, logs, spec, configurations, seeds, known labels, quiet) → rewards, the expert's rows first.
+
+    Member p has configurations[p] and seeds[p]; static fields are the same for all. Known labels are soft-support
+    labels of the same rows, if somebody has computed them before.
+    """
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,6 +45,7 @@ class Labels:
     nearest: np.ndarray  # [N] int64 number of that expert row; −1: there is none
     d_max: float
     expert_rows: int
+    compared: str = "step"  # what distances are between: "step" (s, a), or "transition" (s, a, s′)
 
     def save(self, path: str | Path) -> None:
         """Write arrays `reward`, `distance`, `nearest` and scalars `d_max`, `expert_rows` to an npz file."""
@@ -47,11 +73,6 @@ class Logits:
         """[G, N] 1 / (1 + exp(−logit))."""
         return 0.5 + 0.5 * np.tanh(0.5 * self.logit)
 
-    @property
-    def largest(self) -> np.ndarray:
-        """[P] max |logit|."""
-        return np.abs(self.logit).max(1)[list(self.set_of)]
-
     def save(self, path: str | Path) -> None:
         """Write arrays `logit`, `set_of` and the scalar `expert_rows` to an npz file."""
         with written_whole(path) as partial, partial.open("wb") as file:  # a path would get .npz appended
@@ -61,3 +82,24 @@ class Logits:
                 set_of=np.asarray(self.set_of, np.int64),
                 expert_rows=np.int64(self.expert_rows),
             )
+
+
+def _logged(
+    expert: Dataset,
+    logs: Dataset,
+    spec: Spec,
+    configs: Sequence[Any],
+    seeds: Sequence[int],
+    known: Labels | None,
+    quiet: bool,
+) -> Rewarded:
+    del spec, configs, seeds, known, quiet
+    found = [data.rewards for data in (expert, logs) if data.rewards is not None]
+    if len(found) < 2:
+        lacking = next(data.source for data in (expert, logs) if data.rewards is None)
+        raise IlbrlError(f"{lacking}: this agent learns from the true reward, and these logs carry none")
+    return Rewarded(np.concatenate(found))
+
+
+LOGGED = Reward(object, _logged)
+"""The logs' own rewards: for oracles, no imitator reads them."""

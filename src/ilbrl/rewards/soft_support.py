@@ -5,35 +5,57 @@
 
 The paper does not give φ; ours is the standardised observation beside the action scaled to [−1, 1], and any callable
 may take its place. Rows of D_E have distance 0 and themselves as neighbour by construction.
+
+Two options come from SEABO (Lyu et al. 2024): distances between whole transitions (s, a, s′), and the reward
+exp(−0.5 · d / dim(A)), which knows no d_max: one far row does not change the rewards of all others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset
 from ilbrl.learning.batches import Spec
-from ilbrl.rewards.labels import Labels
+from ilbrl.learning.config import config
+from ilbrl.rewards.labels import Labels, Reward, Rewarded
 from ilbrl.rewards.neighbours import nearest
 
 FeatureMap = Callable[[Dataset], np.ndarray]
 """A dataset → [N, D] features φ(s, a)."""
+SEABO_SCALE = 0.5
 
 
-def standard_features(spec: Spec) -> FeatureMap:
-    """φ(s, a) = [standardised s, a scaled to [−1, 1]], [N, obs_dim + act_dim] float32."""
-    return lambda data: np.hstack([spec.standardise(data.observations), spec.scale_actions(data.actions)])
+@config
+class SupportReward:
+    """What an agent can choose about this reward."""
+
+    reward_shape: Literal["root", "exponential"] = "root"
+    """1 − √(d / d_max), the paper's, or SEABO's exp(−0.5 · d / dim(A))."""
+    reward_on: Literal["step", "transition"] = "step"
+    """Distances between steps (s, a), as in the paper, or between transitions (s, a, s′)."""
 
 
-def label(expert: Dataset, exploratory: Dataset, features: FeatureMap, quiet: bool = False) -> Labels:
-    """Label every row of D_U once."""
+def standard_features(spec: Spec, on: str = "step") -> FeatureMap:
+    """φ(s, a) = [standardised s, a scaled to [−1, 1]], and standardised s′ too `on` transitions; [N, D] float32."""
+
+    def features(data: Dataset) -> np.ndarray:
+        step = [spec.standardise(data.observations), spec.scale_actions(data.actions)]
+        return np.hstack([*step, spec.standardise(data.next_observations)] if on == "transition" else step)
+
+    return features
+
+
+def label(expert: Dataset, logs: Dataset, features: FeatureMap, quiet: bool = False) -> Labels:
+    """Label every row of D_U once, with the paper's reward."""
     if len(expert) == 0:
         raise IlbrlError(f"{expert.source}: no expert rows, so nothing to be close to")
-    expert_features, other_features = features(expert), features(exploratory)
-    for data, array in ((expert, expert_features), (exploratory, other_features)):
+    expert_features, other_features = features(expert), features(logs)
+    for data, array in ((expert, expert_features), (logs, other_features)):
         finite = np.isfinite(array).all(1)
         if not finite.all():
             raise IlbrlError(f"{data.source}: row {finite.argmin()} has a feature that is NaN or infinite")
@@ -49,3 +71,35 @@ def soft_reward(distance: np.ndarray, d_max: float) -> np.ndarray:
     if d_max == 0:
         return np.ones(len(distance), np.float32)
     return (1 - np.sqrt(distance / d_max)).astype(np.float32)
+
+
+def exponential_reward(distance: np.ndarray, act_dim: int) -> np.ndarray:
+    """[N] float32 rewards exp(−0.5 · d / dim(A)) (SEABO)."""
+    return np.exp(-SEABO_SCALE * distance / act_dim).astype(np.float32)
+
+
+def rewarded(
+    expert: Dataset,
+    logs: Dataset,
+    spec: Spec,
+    configs: Sequence[SupportReward],
+    seeds: Sequence[int],
+    known: Labels | None,
+    quiet: bool,
+) -> Rewarded:
+    """One set of rewards for all members; `known` labels of the right kind spare the search for neighbours."""
+    del seeds
+    shape, on = configs[0].reward_shape, configs[0].reward_on
+    if known is not None and (len(known.reward), known.expert_rows) != (len(expert) + len(logs), len(expert)):
+        raise IlbrlError(
+            f"the labels given are of {len(known.reward):,} rows, {known.expert_rows:,} of them the expert's;"
+            f" these logs have {len(expert) + len(logs):,} and {len(expert):,}"
+        )
+    if known is None or known.compared != on:
+        known = replace(label(expert, logs, standard_features(spec, on), quiet), compared=on)
+    if shape == "exponential":
+        known = replace(known, reward=exponential_reward(known.distance, spec.act_dim))
+    return Rewarded(known.reward, labels=known)
+
+
+REWARD = Reward(SupportReward, rewarded)

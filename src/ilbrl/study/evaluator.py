@@ -6,9 +6,9 @@ from typing import Any, get_type_hints
 
 from ilbrl import ope
 from ilbrl.base.errors import IlbrlError
-from ilbrl.study.ranges import parse
+from ilbrl.learning.config import check_value
+from ilbrl.study.search import parse
 from ilbrl.study.study import Evaluation
-from ilbrl.study.values import check
 
 EVALUATION_PARTS = (
     "training_expert", "training_logs", "evaluation_expert", "evaluation_logs", "validation",
@@ -33,7 +33,7 @@ def settings_of(evaluation: Evaluation) -> list[ope.Setting]:
         kind, (value, *_) = parse(text, field)
         if kind != "constant":
             raise IlbrlError(f"{field}: takes one value, not {text!r}; what is tried is the grid's")
-        check(name, hints[name], value, field)
+        check_value(name, hints[name], value, field)
         changes[name] = float(value) if hints[name] is float else value
     changed = [ope.Setting.from_dict(setting.as_dict() | changes) for setting in grid]
     return list(dict.fromkeys(changed))  # a change may make two alike

@@ -1,51 +1,37 @@
-"""Random search: which configurations of each algorithm a study tries.
+"""Random search: which configurations of each algorithm a study tries, and the ranges they are drawn from.
 
-The n-th draw of a hyper-parameter comes from the study's seed, the hyper-parameter's name and n alone. So an
-algorithm's draws do not depend on which others are in the study, more configurations begin with the fewer, another
-range for λ leaves the learning rates as they were, and ILBRL and its ablation are compared on the same draws (as in the
-paper, whose tables show the same digits for several algorithms).
+A range is written as text: `loguniform(0.1, 4)`, `choice(kl, chi2)`, or a constant.
+
+    uniform(a, b)         a + u (b − a)
+    loguniform(a, b)      a (b / a)^u
+    choice(x, y, …)       the ⌊u · k⌋-th of k values
+    anything else         that value itself: 0.3, [64, 64], bfloat16
+
+The n-th draw of a hyper-parameter comes from the study's seed, the algorithm's name, the hyper-parameter's name and n
+alone. So an algorithm's draws do not depend on which others are in the study, more configurations begin with the fewer,
+and another range for λ leaves the learning rates as they were. Draws of two algorithms are independent, or else a
+comparison over algorithms would ask one question several times; only ILBRL and its ablation share theirs, on purpose
+(`Agent.draws_with`), since they are compared setting by setting.
 """
 
 from __future__ import annotations
 
+import json
+import math
+import re
 import zlib
-from collections.abc import Mapping
-from dataclasses import asdict, fields, replace
+from collections.abc import Callable
+from dataclasses import fields, replace
 from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 
 from ilbrl.agents import AGENTS
 from ilbrl.base.errors import IlbrlError
-from ilbrl.study.ranges import Range, parse
+from ilbrl.learning.config import TRACED, check_value, static_fields
 from ilbrl.study.study import EVERY, Search
-from ilbrl.study.values import check
 
-_LEARNING_RATES = {"actor_lr": "uniform(1e-5, 1e-4)", "critic_lr": "uniform(1e-5, 1e-4)"}
-_DISCRIMINATOR = {
-    "reward_scale": "uniform(0.05, 3)",
-    "discriminator_lr": "uniform(1e-4, 1e-3)",
-    "actor_lr": "uniform(1e-5, 1e-4)",
-}
-_PAPER: dict[str, dict[str, str]] = {
-    "ilbrl": {"lam": "uniform(1, 4)", **_LEARNING_RATES},
-    "ilbrl-unweighted": {"lam": "uniform(1, 4)", **_LEARNING_RATES},
-    "bc": {"lr": "loguniform(3e-4, 3e-2)"},
-    "smodice": _DISCRIMINATOR,
-    "oril": _DISCRIMINATOR,
-    "td3bc": {"lam": "uniform(1, 4)", **_LEARNING_RATES},  # an oracle of ours: the paper has none
-}
-# The changes were chosen after seeing environment scores on the built-in tasks (docs/paper.md).
-_OURS: dict[str, dict[str, str]] = {
-    **_PAPER,
-    "ilbrl": {"lam": "loguniform(0.1, 4)", **_LEARNING_RATES},
-    "ilbrl-unweighted": {"lam": "loguniform(0.1, 4)", **_LEARNING_RATES},
-    "bc": {"lr": "loguniform(3e-5, 3e-3)"},
-    "smodice": {**_DISCRIMINATOR, "reward_scale": "loguniform(0.05, 3)"},  # the paper's own end at 0.10 to 0.17
-    "oril": {"lam": "loguniform(0.1, 4)", **_LEARNING_RATES, "discriminator_lr": _DISCRIMINATOR["discriminator_lr"]},
-}
-RANGES = {"default": _OURS, "paper": _PAPER}
-"""Preset → algorithm → hyper-parameter → range, as text."""
+RANGES = ("default", "paper")
 
 
 class Configuration(NamedTuple):
@@ -57,46 +43,23 @@ class Configuration(NamedTuple):
     config: Any  # the agent's Config
 
 
-def ranges_of(search: Search, algorithm: str) -> dict[str, Range]:
-    """Hyper-parameter → range: those of the preset, changed by the study's own (`all.…`, then the algorithm's)."""
-    if algorithm not in AGENTS:
-        raise IlbrlError(f"search.algorithms: no algorithm {algorithm!r}; there are {', '.join(AGENTS)}")
-    if search.preset not in RANGES:
-        raise IlbrlError(f"search.preset: no ranges {search.preset!r}; there are {', '.join(RANGES)}")
-    known = {f.name for f in fields(AGENTS[algorithm].Config)}
-    texts = dict(RANGES[search.preset][algorithm])
-    texts |= {name: text for name, text in _changes(search, EVERY).items() if name in known}
-    own = _changes(search, algorithm)
-    for name in own.keys() - known:
-        raise IlbrlError(f"search.ranges.{algorithm}.{name}: {algorithm} has no such setting; it has {_list(known)}")
-    return {name: _checked(algorithm, name, text) for name, text in (texts | own).items()}
-
-
-def _checked(algorithm: str, name: str, text: str) -> Range:
-    """A range all of whose values the setting can have: each of a choice, both ends of an interval."""
-    field = f"search.ranges.{algorithm}.{name}"
-    found, hint = parse(text, field), get_type_hints(AGENTS[algorithm].Config)[name]
-    for value in found.values:
-        check(name, hint, value, field)
-    return found
-
-
 def draw(search: Search, algorithm: str, seed: int) -> list[Configuration]:
     """The study's configurations of one algorithm."""
     _refuse_unknown(search)
-    ranges = ranges_of(search, algorithm)
-    base = _base(search.preset, algorithm)
-    hints = get_type_hints(type(base))
+    ranges, agent = ranges_of(search, algorithm), AGENTS[algorithm]
+    base = agent.presets.get(search.preset, agent.presets["default"])  # what is not drawn
+    hints, drawer = get_type_hints(agent.Config), agent.draws_with or algorithm
     found = []
     for n in range(search.configurations):
-        drawn = {name: _as(hints[name], r.draw(quantile(seed, name, n))) for name, r in ranges.items()}
+        values = {name: r.draw(quantile(seed, drawer, name, n)) for name, r in ranges.items()}
+        drawn = {name: _as(hints[name], value) for name, value in values.items()}
         found.append(Configuration(algorithm, n, drawn, replace(base, **drawn)))
     return found
 
 
-def quantile(seed: int, name: str, n: int) -> float:
-    """u in [0, 1): the n-th draw of the hyper-parameter `name`."""
-    return float(np.random.default_rng([seed, zlib.crc32(name.encode()), n]).random())
+def quantile(seed: int, algorithm: str, name: str, n: int) -> float:
+    """u in [0, 1): the n-th draw of an algorithm's hyper-parameter `name`."""
+    return float(np.random.default_rng([seed, zlib.crc32(f"{algorithm}.{name}".encode()), n]).random())
 
 
 def grouped(configurations: list[Configuration], members_per_configuration: int, limit: int) -> list[list]:
@@ -108,10 +71,30 @@ def grouped(configurations: list[Configuration], members_per_configuration: int,
     return [group[i : i + size] for group in alike.values() for i in range(0, len(group), size)]
 
 
-def static_fields(config: Any) -> dict[str, Any]:
-    """What shapes the compiled program: every field that is not a float."""
-    hints = get_type_hints(type(config))
-    return {name: value for name, value in asdict(config).items() if hints[name] is not float}
+def ranges_of(search: Search, algorithm: str) -> dict[str, Range]:
+    """Hyper-parameter → range: those of the agent, changed by the study's own (`all.…`, then the algorithm's)."""
+    if algorithm not in AGENTS:
+        raise IlbrlError(f"search.algorithms: no algorithm {algorithm!r}; there are {', '.join(AGENTS)}")
+    if search.preset not in RANGES:
+        raise IlbrlError(f"search.preset: no ranges {search.preset!r}; there are {', '.join(RANGES)}")
+    agent = AGENTS[algorithm]
+    known = {f.name for f in fields(agent.Config)}
+    texts = dict(agent.ranges.get(search.preset, agent.ranges["default"]))
+    texts |= {name: text for name, text in _changes(search, EVERY).items() if name in known}
+    own = _changes(search, algorithm)
+    for name in own.keys() - known:
+        there = ", ".join(sorted(known))
+        raise IlbrlError(f"search.ranges.{algorithm}.{name}: {algorithm} has no such setting; it has {there}")
+    return {name: _checked(algorithm, name, text) for name, text in (texts | own).items()}
+
+
+def _checked(algorithm: str, name: str, text: str) -> Range:
+    """A range all of whose values the setting can have: each of a choice, both ends of an interval."""
+    field = f"search.ranges.{algorithm}.{name}"
+    found, hint = parse(text, field), get_type_hints(AGENTS[algorithm].Config)[name]
+    for value in found.values:
+        check_value(name, hint, value, field)
+    return found
 
 
 def _changes(search: Search, algorithm: str) -> dict[str, str]:
@@ -124,20 +107,76 @@ def _refuse_unknown(search: Search) -> None:
         algorithm, _, name = key.partition(".")
         if algorithm not in AGENTS and algorithm != EVERY:
             raise IlbrlError(f"search.ranges.{key}: no algorithm {algorithm!r}; there are {', '.join(AGENTS)}, {EVERY}")
-        modules = AGENTS.values() if algorithm == EVERY else [AGENTS[algorithm]]
-        if not any(name in {f.name for f in fields(module.Config)} for module in modules):
+        agents = AGENTS.values() if algorithm == EVERY else [AGENTS[algorithm]]
+        if not any(name in {f.name for f in fields(agent.Config)} for agent in agents):
             raise IlbrlError(f"search.ranges.{key}: no setting {name!r}; ilbrl train {algorithm} --help lists them")
 
 
-def _base(preset: str, algorithm: str) -> Any:
-    """What is not drawn: the agent's preset of the same name, or its default where it has none."""
-    presets: Mapping[str, Any] = AGENTS[algorithm].PRESETS
-    return presets.get(preset, presets["default"])
-
-
 def _as(hint: Any, value: Any) -> Any:
-    return float(value) if hint is float else value
+    return float(value) if hint in TRACED and value is not None else value
 
 
-def _list(names: set[str]) -> str:
-    return ", ".join(sorted(names))
+# --- ranges as text ---------------------------------------------------------------------------------------------------
+
+KINDS: dict[str, Callable[[tuple[Any, ...], float], Any]] = {
+    "uniform": lambda ends, u: ends[0] + u * (ends[1] - ends[0]),
+    "loguniform": lambda ends, u: ends[0] * (ends[1] / ends[0]) ** u,
+    "choice": lambda values, u: values[math.floor(u * len(values))],
+    "constant": lambda value, u: value[0],
+}
+_CALL = re.compile(r"\s*([a-z]+)\s*\((.*)\)\s*", re.DOTALL)
+
+
+class Range(NamedTuple):
+    """A distribution by its kind and what it is made of."""
+
+    kind: str
+    values: tuple[Any, ...]
+
+    def draw(self, u: float) -> Any:
+        """The value at the quantile u in [0, 1)."""
+        return KINDS[self.kind](self.values, u)
+
+
+def parse(text: str, field: str = "range") -> Range:
+    """A range from its text; `field` is what an error names."""
+    if text.count("(") != text.count(")") or text.count("[") != text.count("]"):
+        raise IlbrlError(f"{field}: a bracket of {text.strip()!r} is missing")
+    call = _CALL.fullmatch(text)
+    if call is None:
+        return Range("constant", (_value(text),))
+    kind, values = call[1], _values(call[2])
+    if kind not in ("uniform", "loguniform", "choice"):
+        raise IlbrlError(f"{field}: no distribution {kind!r}; there are uniform, loguniform and choice")
+    if kind == "choice":
+        if not values:
+            raise IlbrlError(f"{field}: choice() offers nothing to choose from")
+        return Range(kind, values)
+    if len(values) != 2 or not all(_is_number(value) for value in values):
+        raise IlbrlError(f"{field}: {kind} takes two numbers, {text.strip()!r} has {len(values)} values")
+    low, high = values
+    if not low <= high or (kind == "loguniform" and low <= 0):
+        lowest = "above 0 and " if kind == "loguniform" else ""
+        raise IlbrlError(f"{field}: the first number of {text.strip()!r} must be {lowest}no larger than the second")
+    return Range(kind, (float(low), float(high)))
+
+
+def _values(text: str) -> tuple[Any, ...]:
+    """Separated by commas, but not by those inside brackets."""
+    return tuple(_value(part) for part in re.split(r",(?![^\[]*\])", text) if part.strip())
+
+
+def _value(text: str) -> Any:
+    """A number, a truth value, a list (as a tuple), None for `none`; else the text itself."""
+    text = text.strip()
+    if text == "none":
+        return None
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError:
+        return text
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from ilbrl.agents import AGENTS
+from ilbrl.agents.agent import prepare
 from ilbrl.agents.fit import Learned, fit
 from ilbrl.base.provenance import versions
 from ilbrl.learning.loggers import json_lines, together
@@ -51,7 +52,7 @@ def work(inputs: Mapping[str, Any], parts: Parts, upstream: Sequence[Path], fold
     configs = [_config(algorithm, c["config"]) for c in inputs["configurations"]]
     expert, exploratory = parts.composition.training_expert, parts.composition.training_logs
     population = [(c, seed) for c in configs for seed in seeds]
-    prepared = AGENTS[algorithm].prepare(expert, exploratory, *zip(*population), quiet=True)
+    prepared = prepare(AGENTS[algorithm], expert, exploratory, *zip(*population), quiet=True)
     learned = fit(
         algorithm,
         expert,

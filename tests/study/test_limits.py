@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from ilbrl.agents import AGENTS
 from ilbrl.base.errors import IlbrlError
 from ilbrl.study import toml
 from ilbrl.study.evaluator import settings_of
@@ -39,8 +40,8 @@ def test_ranges(setting, text, said):
 
 
 def test_what_a_setting_can_be():
-    for preset, algorithms in RANGES.items():
-        for algorithm in algorithms:
+    for preset in RANGES:
+        for algorithm in AGENTS:
             ranges_of(Search(preset=preset), algorithm)
     fine = {"lam": "1", "reward_bounds": "none", "hidden": "choice([8], [8, 8])", "dtype": "bfloat16", "gamma": "0"}
     ranges_of(Search(ranges={f"ilbrl.{name}": text for name, text in fine.items()}), "ilbrl")

@@ -1,0 +1,169 @@
+"""Agents as values: parts that combine, rewards and weights of the user's own, labels that are computed once."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ilbrl.agents import AGENTS, bc, td3bc
+from ilbrl.agents.agent import BY_REWARD, Agent, RewardWeight, best_ahead, prepare
+from ilbrl.agents.fit import fit
+from ilbrl.base.errors import IlbrlError
+from ilbrl.data import Dataset, concatenate
+from ilbrl.learning.batches import Shares, Spec
+from ilbrl.learning.config import config
+from ilbrl.rewards import Labels, discriminator, soft_support
+
+SMALL = {"hidden": (8,), "batch_size": 16}
+
+
+def logs(rows: int, seed: int) -> Dataset:
+    rng = np.random.default_rng(seed)
+    ends = np.arange(1, rows + 1) % 10 == 0
+    return Dataset(
+        rng.standard_normal((rows, 3)), rng.uniform(-2, 2, (rows, 2)), rng.standard_normal((rows, 3)),
+        np.zeros(rows, bool), ends, action_low=[-2.0, -2.0], action_high=[2.0, 2.0], source=f"logs-{seed}",
+    )  # fmt: skip
+
+
+EXPERT, OTHERS = logs(40, 0), logs(100, 1)
+UNION = concatenate([EXPERT, OTHERS])
+LABELS = soft_support.label(EXPERT, OTHERS, soft_support.standard_features(Spec.of(UNION)), quiet=True)
+
+
+def weights_of(learned) -> list[np.ndarray]:
+    return [array for policy in learned.policies for layer in policy.layers for array in layer]
+
+
+def train(agent, cfg, **options):
+    return fit(agent, EXPERT, OTHERS, config=replace(cfg, **SMALL), updates=20, quiet=True, **options)
+
+
+def assert_same(one, other):
+    for left, right in zip(weights_of(one), weights_of(other), strict=True):
+        np.testing.assert_array_equal(left, right)
+
+
+def test_a_reward_and_a_weight_of_ones_own_take_the_agents_place():
+    """The oracle, which these logs without rewards could not have, becomes ILBRL when it is given ILBRL's labels."""
+    cfg = AGENTS["td3bc"].presets["default"]
+    theirs = train("ilbrl", AGENTS["ilbrl"].Config(lam=cfg.lam))
+    assert_same(theirs, train("td3bc", cfg, reward=LABELS.reward, weight=LABELS.reward))
+    by_function = train("td3bc", cfg, reward=lambda data: LABELS.reward[: len(data)], weight=lambda data: LABELS.reward)
+    assert_same(theirs, by_function)
+    unweighted = train("td3bc", cfg, reward=LABELS.reward)
+    assert_same(unweighted, train("ilbrl-unweighted", AGENTS["ilbrl"].Config(lam=cfg.lam)))
+    assert not np.array_equal(weights_of(unweighted)[0], weights_of(theirs)[0])
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"reward": np.zeros(3)}, r"reward: must be \[140\], one number per row, the expert's first; got \(3,\)"),
+        ({"reward": np.full(140, np.nan)}, "reward: row 0 is NaN"),
+        ({"weight": np.full(140, -1.0)}, "weights must not be negative, the lowest is -1"),
+        ({"reward": np.full(140, 3.0)}, "ilbrl: reward_bounds are 0 to 1, but rewards lie between 3 and 3"),
+    ],
+)
+def test_rewards_and_weights_that_cannot_be_are_refused(given, said):
+    with pytest.raises(IlbrlError, match=said):
+        train("ilbrl", AGENTS["ilbrl"].presets["default"], **given)
+
+
+def test_other_rewards_do_not_continue_a_checkpoint(tmp_path):
+    cfg = AGENTS["ilbrl"].presets["default"]
+    train("ilbrl", cfg, reward=np.zeros(140), out=tmp_path)
+    with pytest.raises(IlbrlError, match="other settings or data"):
+        train("ilbrl", cfg, reward=np.ones(140), out=tmp_path)
+
+
+def test_labels_that_are_known_are_not_computed_again(monkeypatch):
+    agent, cfg = AGENTS["ilbrl"], AGENTS["ilbrl"].presets["default"]
+    fresh = prepare(agent, EXPERT, OTHERS, [cfg], [0], quiet=True)
+    monkeypatch.setattr(soft_support, "nearest", lambda *_: pytest.fail("searched again"))
+    reused = prepare(agent, EXPERT, OTHERS, [cfg], [0], labels=LABELS, quiet=True)
+    for name, column in fresh.feed.shared.items():
+        np.testing.assert_array_equal(column, reused.feed.shared[name])
+    exponential = prepare(agent, EXPERT, OTHERS, [replace(cfg, reward_shape="exponential")], [0], labels=LABELS)
+    np.testing.assert_allclose(exponential.feed.shared["rewards"], np.exp(-0.5 * LABELS.distance / 2), rtol=1e-6)
+    with pytest.raises(IlbrlError, match="labels given are of 140 rows, 40 of them the expert's; these logs have 80"):
+        prepare(agent, EXPERT, EXPERT, [cfg], [0], labels=LABELS)
+
+
+def test_rewards_on_transitions_compare_successors_too():
+    cfg = replace(AGENTS["ilbrl"].presets["default"], reward_on="transition")
+    found = prepare(AGENTS["ilbrl"], EXPERT, OTHERS, [cfg], [0], labels=LABELS, quiet=True).labels
+    spec = Spec.of(UNION)
+    assert isinstance(found, Labels)
+    step = soft_support.standard_features(spec)
+    features = [np.hstack([step(d), spec.standardise(d.next_observations)]).astype(float) for d in (EXPERT, OTHERS)]
+    brute = np.linalg.norm(features[1][:, None] - features[0][None], axis=-1).min(1)
+    np.testing.assert_allclose(found.distance[40:], brute, rtol=1e-6)
+
+
+def test_discriminator_rewards_by_hand(monkeypatch):
+    """Equal discriminators are shared, and scaled for each member."""
+    judged = discriminator.Logits(np.array([[-2.0, 0.0], [1.0, 2.0]], np.float32), [0, 1, 0], 1)
+    monkeypatch.setattr(discriminator, "label", lambda *_: judged)
+    configs = [replace(AGENTS["oril"].presets["paper"], reward_scale=k) for k in (0.25, 1.0, 0.25)]
+    made = discriminator.REWARD.label(EXPERT, OTHERS, Spec.of(UNION), configs, [0, 1, 0], None, True)
+    np.testing.assert_allclose(made.rewards, [[-0.5, 0], [1, 2]])
+    assert list(made.set_of or ()) == [0, 1, 0]
+    chances = [replace(cfg, reward="probability") for cfg in configs]
+    made = discriminator.REWARD.label(EXPERT, OTHERS, Spec.of(UNION), chances, [0, 1, 0], None, True)
+    np.testing.assert_allclose(made.rewards[0], 0.25 / (1 + np.exp([2.0, 0.0])), rtol=1e-6)
+
+
+def test_the_best_reward_ahead_stays_within_an_episode():
+    data = logs(20, 2)  # two episodes of ten
+    rewards = np.zeros(20)
+    rewards[[5, 10, 19]] = [0.5, 1.0, 0.7]
+    best = best_ahead(data, rewards, 3)
+    brute = [max(rewards[i : min(i + 4, (i // 10 + 1) * 10)]) for i in range(20)]
+    np.testing.assert_array_equal(best, brute)
+    assert best[9] == 0  # the next row is another episode's
+    np.testing.assert_array_equal(best_ahead(data, rewards, 0), rewards)
+    np.testing.assert_array_equal(best_ahead(data, rewards, 500)[10:], [1.0] + [0.7] * 9)
+
+
+def test_members_of_one_population_have_their_own_shares():
+    cfg = replace(AGENTS["ilbrl"].presets["default"], **SMALL)
+    shares = [replace(cfg, expert_share=share) for share in (0.0, 0.5)]
+    together = fit("ilbrl", EXPERT, OTHERS, config=shares, updates=20, quiet=True)
+    assert not np.allclose(*(policy.layers[0][0] for policy in together.policies), atol=1e-6)
+    for one, share in enumerate(shares):
+        alone = fit("ilbrl", EXPERT, OTHERS, config=share, updates=20, quiet=True)
+        np.testing.assert_allclose(together.policies[one].layers[0][0], alone.policies[0].layers[0][0], atol=1e-6)
+
+
+@config
+class WeightedCloning(bc.Config, soft_support.SupportReward, RewardWeight, Shares):
+    pass
+
+
+INVENTED = Agent(
+    name="weighted-bc", title="Weighted BC", headline="Cloning of all logs, weighted by closeness to the expert.",
+    colour="#000000", solver=bc.SOLVER, reward=soft_support.REWARD, weight=BY_REWARD, Config=WeightedCloning,
+    presets={"default": WeightedCloning(**SMALL)}, ranges={"default": {"lr": "loguniform(1e-4, 1e-2)"}},
+)  # fmt: skip
+
+
+def test_parts_combine_without_a_file_for_the_pair():
+    learned = train(INVENTED, INVENTED.presets["default"])
+    assert learned.agent == "weighted-bc"
+    alike = train(INVENTED, INVENTED.presets["default"], weight=np.ones(140))
+    assert not np.array_equal(weights_of(learned)[0], weights_of(alike)[0])
+
+
+def test_a_config_that_lacks_a_parts_settings_is_a_mistake_of_the_author():
+    with pytest.raises(TypeError, match=r"its Config must inherit .*SupportReward"):
+        replace(INVENTED, Config=bc.Config)
+    with pytest.raises(TypeError, match=r"its Config must inherit .*Shares"):
+        replace(AGENTS["td3bc"], Config=td3bc.Config)
+
+
+def test_a_policy_never_loses_what_its_file_cannot_carry(monkeypatch):
+    layers = ({"w": np.ones((3, 2)), "b": np.zeros(2), "scale": np.ones(2), "shift": np.zeros(2)},)
+    normalised = replace(INVENTED, solver=bc.SOLVER._replace(actor_layers=lambda state: layers))
+    with pytest.raises(IlbrlError, match="layers hold scale, shift beside weights and biases"):
+        train(normalised, INVENTED.presets["default"])
