@@ -1,6 +1,7 @@
 """TD3-BC against an independent computation in float64 NumPy: same batches, same noise, several steps."""
 
 import itertools
+from dataclasses import replace
 from types import SimpleNamespace
 
 import jax
@@ -30,6 +31,8 @@ def batches(n):
             continues=(rng.random(B) < 0.8).astype(float),
             rewards=rng.random(B),
             weights=rng.random(B),
+            next_actions=rng.uniform(-1, 1, (B, ACT)),
+            next_known=(rng.random(B) < 0.7).astype(float),
         )
 
 
@@ -76,10 +79,12 @@ class Adam:
 class Independent:
     actor_shapes, critic_shapes = sizes(OBS, ACT), sizes(OBS + ACT, 1)
 
-    def __init__(self, state):
-        self.actor = Adam(flat(state.actor.params))
-        self.critics = [Adam(flat(jax.tree.map(lambda x, i=i: x[i], state.critic.params))) for i in range(2)]
+    def __init__(self, state, cfg=CFG):
+        self.cfg = cfg
+        self.actor, self.second = Adam(flat(state.actor.params)), Adam(flat(state.actor.params))
+        self.critics = [Adam(flat(jax.tree.map(lambda x, i=i: x[i], state.critic.params))) for i in range(cfg.critics)]
         self.target_actor, self.target_critics = self.actor.x, [c.x for c in self.critics]
+        self.average = self.actor.x
 
     def pi(self, vector, obs):
         return np.tanh(mlp(vector, obs, self.actor_shapes))
@@ -87,42 +92,80 @@ class Independent:
     def q(self, vector, obs, act):
         return mlp(vector, np.hstack([obs, act]), self.critic_shapes)[:, 0]
 
+    def actor_loss(self, x, b, lam, scale):
+        act = self.pi(x, b.observations)
+        w = b.weights / b.weights.mean() if self.cfg.normalise_weights else b.weights
+        cloning = np.mean(w * np.mean((act - b.actions) ** 2, 1))
+        return cloning - lam * self.q(self.critics[0].x, b.observations, act).mean() / scale
+
+    def improve(self, actor, b, lam):
+        scale = np.abs(self.q(self.critics[0].x, b.observations, self.pi(actor.x, b.observations))).mean()
+        actor.descend(gradient(lambda x: self.actor_loss(x, b, lam, scale), actor.x), self.cfg.actor_lr)
+
     def step(self, b, noise, move_actor):
+        cfg = self.cfg
         next_act = np.clip(self.pi(self.target_actor, b.next_observations) + np.clip(0.2 * noise, -0.5, 0.5), -1, 1)
-        next_q = np.minimum(*(self.q(t, b.next_observations, next_act) for t in self.target_critics))
-        y = b.rewards + CFG.gamma * b.continues * next_q
+        next_q = np.min([self.q(t, b.next_observations, next_act) for t in self.target_critics], axis=0)
+        if cfg.critic_penalty is not None:
+            next_q -= cfg.critic_penalty * b.next_known * np.sum((next_act - b.next_actions) ** 2, 1)
+        y = b.rewards + cfg.gamma * b.continues * next_q
         for critic in self.critics:
             loss = lambda x: np.mean((self.q(x, b.observations, b.actions) - y) ** 2)  # noqa: E731
-            critic.descend(gradient(loss, critic.x), CFG.critic_lr)
+            critic.descend(gradient(loss, critic.x), cfg.critic_lr)
         if not move_actor:
             return
-        scale = np.abs(self.q(self.critics[0].x, b.observations, self.pi(self.actor.x, b.observations))).mean()
+        self.improve(self.actor, b, cfg.lam)
+        if cfg.deploy_lam is not None:
+            self.improve(self.second, b, cfg.deploy_lam)
+        if cfg.actor_average is not None:
+            acting = self.actor.x if cfg.deploy_lam is None else self.second.x
+            self.average = (1 - cfg.actor_average) * self.average + cfg.actor_average * acting
+        self.target_actor = (1 - cfg.tau) * self.target_actor + cfg.tau * self.actor.x
+        self.target_critics = [(1 - cfg.tau) * t + cfg.tau * c.x for t, c in zip(self.target_critics, self.critics)]
 
-        def loss(x):
-            act = self.pi(x, b.observations)
-            cloning = np.mean(b.weights * np.mean((act - b.actions) ** 2, 1))
-            return cloning - CFG.lam * self.q(self.critics[0].x, b.observations, act).mean() / scale
-
-        self.actor.descend(gradient(loss, self.actor.x), CFG.actor_lr)
-        self.target_actor = (1 - CFG.tau) * self.target_actor + CFG.tau * self.actor.x
-        self.target_critics = [(1 - CFG.tau) * t + CFG.tau * c.x for t, c in zip(self.target_critics, self.critics)]
+    @property
+    def deployed(self):
+        if self.cfg.actor_average is not None:
+            return self.average
+        return self.actor.x if self.cfg.deploy_lam is None else self.second.x
 
 
-def test_four_updates_equal_the_independent_version():
-    state = td3bc.init(CFG, spec(), jax.random.key(0))
-    other = Independent(state)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"normalise_weights": True, "actor_average": 0.2},
+        {"critics": 3, "critic_penalty": 0.3},
+        {"deploy_lam": 2.0},
+        {"deploy_lam": 2.0, "actor_average": 0.2, "critics": 1, "critic_penalty": 2.0, "normalise_weights": True},
+    ],
+    ids=lambda options: "+".join(options) or "plain",
+)
+def test_four_updates_equal_the_independent_version(options):
+    cfg = replace(CFG, **options)
+    state = td3bc.init(cfg, spec(), jax.random.key(0))
+    other = Independent(state, cfg)
+    step = jax.jit(td3bc.step, static_argnums=4)
     for i, b in enumerate(batches(4)):
         key = jax.random.key(100 + i)
         batch = Batch(**{name: jnp.asarray(value, jnp.float32) for name, value in vars(b).items()})
-        state, _ = td3bc.step(CFG, state, batch, key, phase=i % 2)
+        state, _ = step(cfg, state, batch, key, i % 2)
         other.step(b, np.asarray(jax.random.normal(key, (B, ACT)), np.float64), move_actor=i % 2 == 1)
     close = {"rtol": 2e-4, "atol": 2e-5}  # Adam's first steps are signs: float32 gradients near 0 show
     np.testing.assert_allclose(flat(state.actor.params), other.actor.x, **close)
     np.testing.assert_allclose(flat(state.target_actor), other.target_actor, **close)
-    for i in range(2):
+    np.testing.assert_allclose(flat(td3bc.actor_layers(state)), other.deployed, **close)
+    for i in range(cfg.critics):
         pick = lambda tree, i=i: flat(jax.tree.map(lambda x: x[i], tree))  # noqa: E731
         np.testing.assert_allclose(pick(state.critic.params), other.critics[i].x, **close)
         np.testing.assert_allclose(pick(state.target_critic), other.target_critics[i], **close)
+
+
+def test_weights_that_are_all_zero_break_nothing():
+    batch = Batch(**{name: jnp.asarray(value, jnp.float32) for name, value in vars(next(batches(1))).items()})
+    cfg = replace(CFG, normalise_weights=True)
+    np.testing.assert_array_equal(td3bc.weights(cfg, batch._replace(weights=jnp.zeros(B))), 0)
+    np.testing.assert_allclose(td3bc.weights(cfg, batch).mean(), 1, rtol=1e-6)
 
 
 def test_gradients_equal_finite_differences_in_float64():
@@ -134,17 +177,14 @@ def test_gradients_equal_finite_differences_in_float64():
         other = Independent(state)
         scale = np.abs(other.q(other.critics[0].x, b.observations, other.pi(other.actor.x, b.observations))).mean()
 
-        def loss(x):
-            act = other.pi(x, b.observations)
-            cloning = np.mean(b.weights * np.mean((act - b.actions) ** 2, 1))
-            return cloning - CFG.lam * other.q(other.critics[0].x, b.observations, act).mean() / scale
-
-        np.testing.assert_allclose(flat(ours), gradient(loss, other.actor.x), rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(
+            flat(ours), gradient(lambda x: other.actor_loss(x, b, CFG.lam, scale), other.actor.x), rtol=1e-6, atol=1e-9
+        )
 
 
 @pytest.mark.parametrize(("bounds", "low", "high"), [((0.0, 1.0), 0.0, 10.0), ((-2.0, -1.0), -20.0, 0.0)])
 def test_bounded_targets_stay_within_what_the_rewards_allow(bounds, low, high):
-    cfg = td3bc.Config(**{**vars(CFG), "reward_bounds": bounds})
+    cfg = replace(CFG, reward_bounds=bounds)
     state = td3bc.init(cfg, spec(), jax.random.key(0))
     for offset in (-1e4, 1e4):
         far = jax.tree.map(lambda x: x, state.target_critic)
