@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -10,6 +11,7 @@ from ilbrl.agents.agent import BY_REWARD, Agent, RewardWeight, best_ahead, prepa
 from ilbrl.agents.fit import fit
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset, concatenate
+from ilbrl.learning import nets
 from ilbrl.learning.batches import Shares, Spec
 from ilbrl.learning.config import config
 from ilbrl.rewards import Labels, discriminator, soft_support
@@ -59,7 +61,7 @@ def test_a_reward_and_a_weight_of_ones_own_take_the_agents_place():
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"reward": np.zeros(3)}, r"reward: must be \[140\], one number per row, the expert's first; got \(3,\)"),
+        ({"reward": np.zeros(3)}, r"reward: must be one number per row, the expert's rows first: \[140\], got \(3,\)"),
         ({"reward": np.full(140, np.nan)}, "reward: row 0 is NaN"),
         ({"weight": np.full(140, -1.0)}, "weights must not be negative, the lowest is -1"),
         ({"reward": np.full(140, 3.0)}, "ilbrl: reward_bounds are 0 to 1, but rewards lie between 3 and 3"),
@@ -162,8 +164,16 @@ def test_a_config_that_lacks_a_parts_settings_is_a_mistake_of_the_author():
         replace(AGENTS["td3bc"], Config=td3bc.Config)
 
 
-def test_a_policy_never_loses_what_its_file_cannot_carry(monkeypatch):
-    layers = ({"w": np.ones((3, 2)), "b": np.zeros(2), "scale": np.ones(2), "shift": np.zeros(2)},)
-    normalised = replace(INVENTED, solver=bc.SOLVER._replace(actor_layers=lambda state: layers))
-    with pytest.raises(IlbrlError, match="layers hold scale, shift beside weights and biases"):
-        train(normalised, INVENTED.presets["default"])
+def test_a_policy_carries_layer_norm_and_refuses_what_it_cannot_carry():
+    cfg = replace(AGENTS["ilbrl"].presets["default"], actor_layer_norm=True, hidden=(8, 8, 8))
+    learned = fit("ilbrl", EXPERT, OTHERS, config=replace(cfg, batch_size=16), updates=20, quiet=True)
+    layers, spec = td3bc.actor_layers(learned.fitted.member(0)), Spec.of(UNION)
+    assert len(layers) == 4
+    trained = 2 * nets.actor(layers, jnp.asarray(spec.standardise(OTHERS.observations)))
+    np.testing.assert_allclose(learned.policies[0].act(OTHERS.observations), trained, atol=1e-5)
+    assert np.abs(layers[0]["shift"]).max() > 0  # it has learned something that could be lost
+
+    odd = ({"w": np.ones((3, 2)), "b": np.zeros(2), "gain": np.ones(2)},)
+    strange = replace(INVENTED, solver=bc.SOLVER._replace(actor_layers=lambda state: odd))
+    with pytest.raises(IlbrlError, match="layers hold gain, which a policy file cannot carry"):
+        train(strange, INVENTED.presets["default"])

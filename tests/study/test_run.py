@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ilbrl import envs
-from ilbrl.agents import bc
+from ilbrl.agents import AGENTS
 from ilbrl.base.errors import IlbrlError
 from ilbrl.cli import main
 from ilbrl.policy import Policy
@@ -131,7 +131,7 @@ def test_a_candidate_cannot_touch_an_environment(tiny, tmp_path, monkeypatch):
     def cheat(*args, **options):
         envs.rollout(lambda observations: observations[:, :1], "Pendulum-v1", 1, quiet=True)
 
-    monkeypatch.setattr(bc, "prepare", cheat)
+    monkeypatch.setitem(AGENTS, "bc", replace(AGENTS["bc"], solver=AGENTS["bc"].solver._replace(needs=cheat)))
     with pytest.raises(IlbrlError, match="environments are closed during a train job"):
         replace(tiny, search=replace(tiny.search, algorithms=("bc",))).run(tmp_path / "run", quiet=True)
 

@@ -153,7 +153,7 @@ def _own(prepared: Prepared, reward: PerRow | None, weight: PerRow | None) -> di
 
 def export(solver: Solver, state: Any, spec: Spec) -> Policy:
     """The deployable policy of a trained member: normaliser and action bounds inside."""
-    layers = solver.actor_layers(state)
+    layers = [{name: np.asarray(array) for name, array in layer.items()} for layer in solver.actor_layers(state)]
     unknown = {key for layer in layers for key in layer} - {"w", "b", "scale", "shift"}
     if unknown:
         raise IlbrlError(

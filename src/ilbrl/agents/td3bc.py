@@ -17,6 +17,7 @@ Options beyond the paper, all off by default:
     reward_bounds       clips y into the interval that the rewards allow
     layer_norm          LayerNorm in the critics; both cure the divergence that the paper suffers when λ ≥ 1 and expert
                         data is scarce
+    actor_layer_norm    the same in the actor
     normalise_weights   w / mean_b w: λ then means the same with weights and without, whatever rows are drawn
     critics             more than two of them (EDAC, An et al. 2021, without its diversity term)
     critic_penalty      β: y = r + γ (1 − terminal) (min_i Q′_i(s′, ã) − β ‖ã − a′‖²), a′ the logged next action
@@ -58,6 +59,8 @@ class Config:
     """Clip bootstrapped targets to what rewards in this interval allow: (0, 1) → [0, 1/(1 − γ)]. None: off."""
     layer_norm: bool = False
     """LayerNorm in the critics; off in the paper."""
+    actor_layer_norm: bool = False
+    """LayerNorm in the actor; off in the paper."""
     normalise_weights: bool = False
     """Divide the weights of a batch by their mean; off in the paper."""
     critics: int = 2
@@ -85,7 +88,7 @@ class State(NamedTuple):
 
 def init(cfg: Config, spec: Spec, key: jax.Array) -> State:
     actor_key, critic_key = jax.random.split(key)
-    actor = nets.init_mlp(actor_key, [spec.obs_dim, *cfg.hidden, spec.act_dim])
+    actor = nets.init_mlp(actor_key, [spec.obs_dim, *cfg.hidden, spec.act_dim], cfg.actor_layer_norm)
     critic = nets.init_critics(critic_key, [spec.obs_dim + spec.act_dim, *cfg.hidden, 1], cfg.critics, cfg.layer_norm)
     return State(
         actor=nets.optimised(actor),
