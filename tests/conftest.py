@@ -5,8 +5,11 @@ The study is so small that all its phases take seconds: a point that two known p
 
 import os
 import shutil
+import signal
 import tempfile
 
+# Started in the background of a script (`nohup make test &`), Ctrl-C is ignored here and in every child: tests send it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
 
 import jax

@@ -1,7 +1,11 @@
+import os
 import signal
 import subprocess
 import sys
 import textwrap
+import time
+
+import pytest
 
 from ilbrl import __version__
 from ilbrl.cli import COMMANDS, main
@@ -29,10 +33,17 @@ def test_bad_input_is_one_sentence_not_a_traceback(tmp_path, capsys):
     assert "Traceback" not in said
 
 
-def test_a_reader_that_stops_early_is_no_error():
-    script = "from ilbrl.cli import main; raise SystemExit(main(['bounds', '--help']))"
-    done = subprocess.run(f'{sys.executable} -c "{script}" | head -n 1', shell=True, capture_output=True, text=True)
-    assert "Traceback" not in done.stderr
+CONSOLE = "import sys; from ilbrl.cli import main; sys.exit(main())"  # what the console script does
+
+
+@pytest.mark.parametrize("words", [["--help"], ["bounds", "--help"], ["policy", "show", "hopper/expert"]])
+def test_a_reader_that_stops_early_is_no_error(words):
+    """Also where all output still waits to be written when the command has ended."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run([sys.executable, "-c", CONSOLE, *words], stdout=writing, stderr=subprocess.PIPE, text=True)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_an_interrupt_while_a_command_is_imported_is_silent():
@@ -52,4 +63,47 @@ def test_an_interrupt_afterwards_is_one_line(monkeypatch, capsys):
 
     monkeypatch.setattr("ilbrl.cli.bounds.main", interrupted)
     assert main(["bounds"]) == 130
-    assert capsys.readouterr().err == "\nilbrl: interrupted\n"
+    assert capsys.readouterr().err == "\nilbrl: stopped\n"
+    assert main(["bounds", "--out", "a folder"]) == 130
+    said = "\nilbrl: stopped; the same command continues from here: ilbrl bounds --out 'a folder'\n"
+    assert capsys.readouterr().err == said
+
+
+DEAF = """
+import hashlib, os, sys
+from ilbrl import cli
+from ilbrl.base.processes import run_units
+
+def main(words):
+    children = run_units(eval, "__import__('os').getpid() if x < 2 else __import__('time').sleep(60)",
+                         ({"x": x} for x in range(9)), 2)
+    print(next(children), flush=True)
+    hashlib.pbkdf2_hmac("sha256", b"", b"", 500_000_000)  # minutes in C, as a compiler: no Python step in between
+    raise AssertionError("the end was not awaited")
+
+cli._import = lambda command: type("Command", (), {"main": staticmethod(main)})
+sys.argv = ["ilbrl", "train", "--out", "runs/mine"]
+sys.exit(cli.main())
+"""
+
+
+def test_ctrl_c_ends_a_command_that_does_not_listen_and_its_children_within_two_seconds():
+    with subprocess.Popen(
+        [sys.executable, "-c", DEAF], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        child = int(process.stdout.readline())
+        started = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=20) == 130
+        assert time.monotonic() - started < 3  # 1.5 of grace, and a busy machine
+        said = "\nilbrl: stopped; the same command continues from here: ilbrl train --out runs/mine\n"
+        assert process.stderr.read() == said
+    for _ in range(100):  # until the system has buried it
+        try:
+            os.kill(child, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.05)
+    pytest.fail("a child outlived the command")

@@ -31,6 +31,9 @@ LINEAR_ALGEBRA = {
 }
 
 
+_children: set[subprocess.Popen[bytes]] = set()  # all that run now, for `end_children`
+
+
 def usable_cores() -> int:
     """Cores this process may run on (a container or a scheduler may allow fewer than the machine has)."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -50,6 +53,7 @@ def run_units(function: Callable[[Any, Any], Any], shared: Any, units: Iterable[
         yield from (function(shared, unit) for unit in units)
         return
     processes = [_start() for _ in range(workers)]
+    _children.update(processes)
     idle: queue.SimpleQueue[subprocess.Popen[bytes]] = queue.SimpleQueue()
     threads = ThreadPoolExecutor(workers)  # each thread only waits on a pipe
     try:
@@ -69,6 +73,13 @@ def run_units(function: Callable[[Any, Any], Any], shared: Any, units: Iterable[
         threads.shutdown(cancel_futures=True)
         for process in processes:
             process.communicate()
+        _children.difference_update(processes)
+
+
+def end_children() -> None:
+    """Kill every child of this process, for an end that does not unwind `run_units`."""
+    for process in list(_children):
+        process.kill()
 
 
 def _packed(job: Any) -> bytes | None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import importlib
 import os
+import shlex
 import signal
 import sys
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from types import ModuleType
 
 from ilbrl.base.errors import IlbrlError
+from ilbrl.base.stopping import INTERRUPTED, leave, prompt_end
 
 COMMANDS = {
     "demo": "the whole job on built-in data, in a few minutes",
@@ -30,7 +33,43 @@ EXIT_CODES = "exit codes: 0 done · 1 done, and the answer is bad news · 2 bad 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `ilbrl COMMAND …` and return its exit code (the console script passes it on to the shell)."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments is not None:
+        return _answer(list(arguments))
+    words = sys.argv[1:]
+    with prompt_end(lambda: _say_stopped(words)):
+        code = _answer(words)
+    if code == INTERRUPTED:
+        leave(code)  # libraries would wait for what they still compute
+    return code
+
+
+def _answer(words: list[str]) -> int:
+    """The exit code; every error that a user can cause or meet is one sentence on standard error."""
+    try:
+        try:
+            return _run(words)
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()  # here, where a reader that is gone can be dealt with
+    except IlbrlError as error:
+        print(f"ilbrl {words[0]}: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:  # `ilbrl … | head`: the reader has seen enough
+        _silence()
+        return 0
+    except SystemExit as error:  # of tyro: after --help, or wrong usage; and of rich, when the reader has seen enough
+        if isinstance(error.__context__, BrokenPipeError):
+            return 0
+        raise
+    except OSError as error:  # a full disk, a folder that may not be written
+        print(f"ilbrl {words[0]}: {error.filename or 'a file'}: {error.strerror or error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        _say_stopped(words)
+        return INTERRUPTED
+
+
+def _run(words: list[str]) -> int:
     if words[:1] == ["--version"]:
         from ilbrl import __version__
 
@@ -42,28 +81,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if words[0] not in COMMANDS:
         print(f"ilbrl: no command {words[0]!r}\n\n{_overview()}", file=sys.stderr)
         return 2
-    command = _import(words[0])
-    try:
-        return command.main(words[1:])
-    except IlbrlError as error:
-        print(f"ilbrl {words[0]}: {error}", file=sys.stderr)
-        return 2
-    except BrokenPipeError:  # `ilbrl … | head`: the reader has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except OSError as error:  # a full disk, a folder that may not be written
-        print(f"ilbrl {words[0]}: {error.filename or 'a file'}: {error.strerror or error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("\nilbrl: interrupted", file=sys.stderr)
-        return 130
+    return _import(words[0]).main(words[1:])
+
+
+def _say_stopped(words: list[str]) -> None:
+    continues = f"; the same command continues from here: ilbrl {shlex.join(words)}" if _continues(words) else ""
+    print(f"\nilbrl: stopped{continues}", file=sys.stderr)
+
+
+def _continues(words: list[str]) -> bool:
+    """Whether the same command goes on from what it has written."""
+    return words[0] in ("demo", "train", "tune") or words[:2] == ["data", "make"] or "--out" in words
+
+
+def _silence() -> None:
+    """What is still to be written to a pipe that nobody reads goes nowhere, instead of failing once more at exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, AttributeError, ValueError):
+            os.dup2(nowhere, stream.fileno())
 
 
 def _import(command: str) -> ModuleType:
-    """The module of a command; Ctrl-C ends its import at once, for an exception there shows the libraries' insides."""
+    """The module of a command. Ctrl-C ends the import at once: an exception there would show the libraries' insides."""
     module, handler = f"ilbrl.cli.{command}", signal.getsignal(signal.SIGINT)
     on_main_thread = threading.current_thread() is threading.main_thread()
-    if not on_main_thread or handler is not signal.default_int_handler:  # a caller's own way with Ctrl-C stays
+    if not on_main_thread or handler is not signal.default_int_handler:  # the caller has its own handler
         return importlib.import_module(module)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:

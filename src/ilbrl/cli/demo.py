@@ -37,11 +37,7 @@ def main(words: list[str]) -> int:
     study = replace(Study.load("demo"), seed=args.seed)
     print(STORY.format(episodes=study.data.expert_episodes, task=study.task), flush=True)
     spread_over_cores()
-    try:
-        result = study.run(out, command="ilbrl demo " + shlex.join(words))
-    except KeyboardInterrupt:
-        print(f"\nstopped; the same command continues from here: ilbrl demo {shlex.join(words)}")
-        return 130
+    result = study.run(out, command="ilbrl demo " + shlex.join(words))
     print(f"\n{as_text(result)}\n{_gap(result)}{_report(result.folder)}")
     return 1 if result.nothing else 0
 

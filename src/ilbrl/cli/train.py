@@ -7,7 +7,7 @@ import json
 import math
 from dataclasses import asdict, dataclass, field, make_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import tyro
 
@@ -83,13 +83,13 @@ def _parse(agent: str, words: list[str]) -> tuple[Run, Any]:
     arguments = make_dataclass(
         "Arguments",
         [
-            ("run", Run),
+            ("run", Annotated[Run, tyro.conf.FlagCreatePairsOff]),
             ("preset", str, field(default=named)),
             ("config", AGENTS[agent].Config, field(default=presets[named])),
         ],
     )
     arguments.__doc__ = f"{_headline(agent)}\n\n{EXAMPLE}\n\nPresets: {', '.join(presets)}; other options change them."
-    config = (tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff)
+    config = (tyro.conf.OmitArgPrefixes,)  # a hyper-parameter that is on or off has --x and --no-x: presets differ
     parsed: Any = tyro.cli(arguments, args=words, prog=f"ilbrl train {agent}", config=config)
     return parsed.run, parsed.config
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import sys
 from dataclasses import dataclass, field, make_dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -56,16 +55,12 @@ def main(words: list[str]) -> int:
     if not words or words[0] in ("-h", "--help"):
         print(usage)
         return 0 if words else 2
-    try:
-        if words[0] == "--reveal":
-            return _reveal(words[1:], usage)
-        if words[0].startswith("-"):
-            raise IlbrlError(f"name the study first, then its options\n\n{usage}")
-        run, study = parse(words)
-        return tune(study, run, "ilbrl tune " + shlex.join(words))
-    except KeyboardInterrupt:
-        print(f"\nstopped; the same command continues from here: ilbrl tune {shlex.join(words)}", file=sys.stderr)
-        return 130
+    if words[0] == "--reveal":
+        return _reveal(words[1:], usage)
+    if words[0].startswith("-"):
+        raise IlbrlError(f"name the study first, then its options\n\n{usage}")
+    run, study = parse(words)
+    return tune(study, run, "ilbrl tune " + shlex.join(words))
 
 
 def parse(words: list[str]) -> tuple[Run, Study]:
