@@ -8,13 +8,14 @@ import shutil
 import signal
 import tempfile
 
-# Started in the background of a script (`nohup make test &`), Ctrl-C is ignored here and in every child: tests send it.
-signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
 
 import jax
 import numpy as np
 import pytest
+
+# Started in the background of a script (`nohup make test &`), Ctrl-C is ignored here and in every child: tests send it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _cache = tempfile.TemporaryDirectory(prefix="ilbrl-tests-")  # lives as long as the tests do
 jax.config.update("jax_compilation_cache_dir", _cache.name)

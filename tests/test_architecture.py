@@ -23,6 +23,7 @@ AT_THE_EDGE = {
     "faiss": {"rewards"},
     "tyro": {"cli", "tabular"},  # the experiments are a command of their own
     "minari": {"data"},
+    "onnx": {"policy"},
     "pandas": {"data"},
     "ray": {"study"},
     "tensorboardX": {"learning"},

@@ -23,6 +23,7 @@ COMMANDS = {
     "tune": "the whole protocol: tune, train, evaluate offline, select",
     "evaluate": "what policies are worth, from logs alone, and how far to trust it",
     "rollout": "score a policy in its environment",
+    "policy": "what a policy file is, and the policy as ONNX or C",
     "report": "one page about one study or several",
     "bounds": "the paper's sample-complexity bounds, as a calculator",
     "tabular": "ILBRL on a finite MDP, without any deep learning",

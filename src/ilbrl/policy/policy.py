@@ -88,6 +88,11 @@ class Policy:
         """How many actions a categorical policy chooses among."""
         return len(self.layers[-1].bias) if self.head == "categorical" else None
 
+    @property
+    def action_affine(self) -> tuple[np.ndarray, np.ndarray]:
+        """Centre and half-range of the bounds: a squashed answer in [−1, 1] becomes centre + half_range · answer."""
+        return (self.action_high + self.action_low) / 2, (self.action_high - self.action_low) / 2
+
     # --- acting -----------------------------------------------------------------------------------------------------
 
     def act(self, observations: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
@@ -115,7 +120,7 @@ class Policy:
         if rng is not None:
             assert log_std is not None
             mean = mean + np.exp(log_std) * rng.standard_normal(mean.shape, dtype=np.float32)
-        centre, half_range = self._action_affine()
+        centre, half_range = self.action_affine
         return centre + half_range * np.tanh(mean)
 
     def __call__(self, observations: np.ndarray) -> np.ndarray:
@@ -163,7 +168,7 @@ class Policy:
         mean, log_std = self._gaussian(y)
         if log_std is None:
             raise IlbrlError("this policy is deterministic and has no action density")
-        centre, half_range = self._action_affine()
+        centre, half_range = self.action_affine
         squashed = np.clip((np.asarray(actions, np.float64) - centre) / half_range, -1 + 1e-6, 1 - 1e-6)
         before = np.arctanh(squashed)
         normal = -0.5 * ((before - mean) / np.exp(log_std)) ** 2 - log_std - 0.5 * np.log(2 * np.pi)
@@ -215,9 +220,6 @@ class Policy:
         if self.mean_bound is not None:
             mean = np.clip(mean, -self.mean_bound, self.mean_bound)
         return mean, np.clip(log_std, *self.log_std_bounds)
-
-    def _action_affine(self) -> tuple[np.ndarray, np.ndarray]:
-        return (self.action_high + self.action_low) / 2, (self.action_high - self.action_low) / 2
 
 
 def _single(weight: Any, bias: Any, scale: Any = None, shift: Any = None) -> Layer:
