@@ -9,15 +9,17 @@ from ilbrl.cli import COMMANDS, main
 README = (Path(__file__).parents[1] / "README.md").read_text()
 
 
-def test_the_python_example_runs(tmp_path, monkeypatch, capsys):
-    (example,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    assert len([line for line in example.splitlines() if line.strip()]) <= 15
+def test_the_python_examples_run(tmp_path, monkeypatch, capsys):
+    examples = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    assert all(len([line for line in example.splitlines() if line.strip()]) <= 15 for example in examples)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ILBRL_CACHE", str(tmp_path / "cache"))
-    exec(compile(example, "README.md", "exec"), {})
+    for example in examples:  # the second deploys what the first has saved
+        exec(compile(example, "README.md", "exec"), {})
     said = capsys.readouterr().out
     assert "diverged: [False False]" in said
     assert "score: " in said
+    assert "Policy(11 → 256 → 256 → 3 numbers" in said
     assert (tmp_path / "hopper.safetensors").exists()
 
 
