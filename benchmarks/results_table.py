@@ -61,9 +61,11 @@ def is_current(path: Path, agent: str, args: argparse.Namespace) -> bool:
     """Whether a cell is there that was computed as it would be now."""
     if not path.exists():
         return False
-    cell, config = json.loads(path.read_text()), json.loads(json.dumps(asdict(_config(agent, args))))
+    cell = json.loads(path.read_text())
+    config, plain = (json.loads(json.dumps(asdict(c))) for c in (_config(agent, args), AGENTS[agent].Config()))
+    recorded = {**plain, **cell["config"]}  # options that came later were off
     asked = (args.seeds, args.updates, args.episodes, config)
-    return (len(cell["scores"]), cell["updates"], cell["episodes"], cell["config"]) == asked
+    return (len(cell["scores"]), cell["updates"], cell["episodes"], recorded) == asked
 
 
 def table(cells: Iterable[dict]) -> str:

@@ -27,18 +27,27 @@ def test_the_papers_ranges():
 def test_where_our_ranges_differ():
     ours = Search()
     assert ranges_of(ours, "smodice")["reward_scale"] == ("loguniform", (0.05, 3.0))
-    assert ranges_of(ours, "oril").keys() - {"discriminator_lr"} == ranges_of(ours, "ilbrl").keys()
+    ilbrl, oril = ranges_of(ours, "ilbrl"), ranges_of(ours, "oril")
+    shared = oril.keys() & ilbrl.keys()
+    assert {name: oril[name] for name in shared} == {name: ilbrl[name] for name in shared}
+    assert (oril.keys() ^ ilbrl.keys()) == {"discriminator_lr", "normalise_weights"}
     assert draw(ours, "oril", 0)[0].config.layer_norm == draw(ours, "ilbrl", 0)[0].config.layer_norm
-    assert ranges_of(ours, "ilbrl")["lam"] == ("loguniform", (0.1, 4.0))
+    assert ilbrl["lam"] == ("loguniform", (0.1, 10.0))
     assert ranges_of(ours, "bc")["lr"] == ("loguniform", (3e-5, 3e-3))
     assert draw(ours, "ilbrl", 0)[0].config.reward_bounds == (0.0, 1.0)
+    assert all(c.config.expert_share in (0.1, 0.5) and c.config.normalise_weights for c in draw(ours, "ilbrl", 0))
+    assert {c.config.hidden for c in draw(ours, "ilbrl", 0)} == {(256, 256), (256, 256, 256)}
+    for name in ("ilbrl", "oril", "smodice"):
+        paper = draw(Search(preset="paper"), name, 0)[0].config
+        assert paper.expert_share == 0
+        assert not getattr(paper, "normalise_weights", False)
 
 
 def test_draws_lie_in_their_ranges_and_differ():
     drawn = settings(Search(configurations=50), "ilbrl")
-    assert all(0.1 <= d["lam"] <= 4 and 1e-5 <= d["actor_lr"] <= 1e-4 for d in drawn)
+    assert all(0.1 <= d["lam"] <= 10 and 3e-5 <= d["actor_lr"] <= 3e-4 for d in drawn)
     assert len({d["lam"] for d in drawn}) == 50
-    assert sum(d["lam"] < 0.6325 for d in drawn) in range(15, 36)  # half of a log-uniform lies below √(0.1 · 4)
+    assert sum(d["lam"] < 1 for d in drawn) in range(15, 36)  # half of a log-uniform lies below √(0.1 · 10)
     assert all(d["actor_lr"] != d["critic_lr"] for d in drawn)
 
 
@@ -57,15 +66,11 @@ def test_draws_depend_on_seed_algorithm_name_and_number_alone():
 
 def test_draws_are_these_for_ever():
     """Digits written down once: a library that changes them would silently change every study."""
-    first = settings(Search(configurations=1), "ilbrl")[0]
-    assert first == {
-        "lam": pytest.approx(DRAWN["lam"], rel=1e-12),
-        "actor_lr": pytest.approx(DRAWN["actor_lr"], rel=1e-12),
-        "critic_lr": pytest.approx(DRAWN["critic_lr"], rel=1e-12),
-    }
+    first = settings(Search(configurations=1, preset="paper"), "ilbrl")[0]
+    assert first == {name: pytest.approx(value, rel=1e-12) for name, value in DRAWN.items()}
 
 
-DRAWN = {"lam": 0.9161032365101441, "actor_lr": 2.229367614344509e-05, "critic_lr": 4.8369937760277604e-05}
+DRAWN = {"lam": 2.8013265845369197, "actor_lr": 2.229367614344509e-05, "critic_lr": 4.8369937760277604e-05}
 
 
 def test_all_sets_what_exists_and_an_algorithms_own_wins():

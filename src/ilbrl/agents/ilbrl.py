@@ -35,12 +35,15 @@ PRESETS = {
     "paper-hopper": Config(lam=1.9898232924151003, actor_lr=4.279938571320915e-5, critic_lr=6.308344747206642e-5),
 }
 
-# Chosen after seeing environment scores on the built-in tasks (docs/paper.md).
+# Ours were chosen after seeing environment scores on the built-in tasks (docs/paper.md).
 RANGES = {
     "default": {
-        "lam": "loguniform(0.1, 4)",
-        "actor_lr": "uniform(1e-5, 1e-4)",
-        "critic_lr": "uniform(1e-5, 1e-4)",
+        "lam": "loguniform(0.1, 10)",
+        "expert_share": "choice(0.1, 0.5)",
+        "hidden": "choice([256, 256], [256, 256, 256])",
+        "actor_lr": "loguniform(3e-5, 3e-4)",
+        "critic_lr": "loguniform(3e-5, 3e-4)",
+        "normalise_weights": "true",
     },
     "paper": {
         "lam": "uniform(1, 4)",
