@@ -22,8 +22,7 @@ import numpy as np
 from scipy import stats
 
 from ilbrl.report.bootstrap import bootstrap, percentiles, t_interval
-from ilbrl.report.pertask import normal_mean
-from ilbrl.report.statistics import Statistic, iqm, mean, pooled_iqm
+from ilbrl.report.statistics import Statistic, iqm, mean, normal_mean, pooled_iqm
 
 RUNS = (3, 6, 10, 30)
 TASKS = {

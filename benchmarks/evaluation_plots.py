@@ -14,16 +14,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 
-matplotlib.use("Agg")
-from matplotlib import pyplot
+from ilbrl.report.pictures import STYLES, Picture, Series, paper
+from ilbrl.report.pictures.evaluator import courses
+from ilbrl.results.tables import Curve
 
-from ilbrl.ope.plots import Curve, plot_curves
-
-COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
-MARKERS = "osv^D*x"
+OF = "discounted value"
 
 
 def main(results: Path, figures: Path) -> None:
@@ -43,52 +40,44 @@ def draw_ladders(records: dict[str, Any], path: Path) -> None:
 
     Estimates farther from the true values than these are from each other are beyond the picture.
     """
-    figure, panels = pyplot.subplots(
-        1, len(records), figsize=(3.6 * len(records), 3.6), layout="constrained", squeeze=False
-    )
-    for axes, (task, record) in zip(panels[0], records.items()):
+    panels = []
+    for task, record in records.items():
         levels = sorted(record["truths"], key=record["truths"].get)
         true = np.array([record["truths"][level] for level in levels])
         final = [found for found in record["variants"] if "std_error" in found]
-        for found, colour, marker in zip(final, COLOURS, MARKERS):
+        series = []
+        for found, style in zip(final, STYLES):
             values = np.array([found["estimates"][level] for level in levels])
             errors = 1.96 * np.array([found["std_error"][level] for level in levels])
-            style = {"color": colour, "marker": marker, "markersize": 4, "linewidth": 0.8, "label": found["variant"]}
-            axes.errorbar(true, values, errors, **style)
-        axes.axline((true.min(), true.min()), slope=1, color="black", linestyle="--", linewidth=1)
-        limits = true.min() - np.ptp(true), true.max() + np.ptp(true)
-        axes.set(title=task, xlabel="true value", ylabel="estimate" if axes is panels[0][0] else "", ylim=limits)
-    handles, labels = panels[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=8)
-    figure.savefig(path, dpi=130)
+            series.append(Series(found["variant"], style, true, values, "points", values - errors, values + errors))
+        limits = float(true.min() - np.ptp(true)), float(true.max() + np.ptp(true))
+        panels.append(Picture(task, task, "", f"true {OF}", "estimate", tuple(series), identity=True, y_range=limits))
+    paper.save_as(path, *panels)
 
 
 def draw_curves(record: dict[str, Any], path: Path) -> None:
     """Values over updates of the informed estimator, a panel per policy."""
     final = [found for found in record["variants"] if "curves" in found]
     shown = next((found for found in final if found["variant"] == "informed start"), final[0])
-    panels = {
-        level: [
-            Curve(curve["updates"], values, word) for values, word in zip(curve["values"], shown["verdicts"][level])
-        ]
-        for level, curve in shown["curves"].items()
-    }
-    plot_curves(panels, path, record["truths"])
+    panels = []
+    for level, curve in shown["curves"].items():
+        verdicts = shown["verdicts"][level]
+        own = [(Curve(curve["updates"], values), word) for values, word in zip(curve["values"], verdicts)]
+        panels.append(courses(level, own, OF, record["truths"][level]))
+    paper.save_as(path, *panels)
 
 
 def draw_composition(record: dict[str, Any], path: Path) -> None:
     """Values over updates, a panel per expert fraction and learning setting."""
-    panels, truths = {}, {}
+    panels = []
     for found in record["entries"]:
-        setting = found["setting"]
+        setting, curves = found["setting"], found["curves"]
         name = (
             f"{setting['expert_fraction']:.0%} expert, lr {setting['lr']:g}, every {setting['target_update_every']:g}"
         )
-        curves = found["curves"]
-        panels[name] = [Curve(curves["updates"], v, word) for v, word in zip(curves["values"], found["verdicts"])]
-        if record["truth"] is not None:
-            truths[name] = record["truth"]
-    plot_curves(panels, path, truths)
+        own = [(Curve(curves["updates"], v), word) for v, word in zip(curves["values"], found["verdicts"])]
+        panels.append(courses(name, own, OF, record["truth"]))
+    paper.save_as(path, *panels)
 
 
 if __name__ == "__main__":

@@ -20,8 +20,8 @@ import numpy as np
 
 from ilbrl.base.errors import IlbrlError
 from ilbrl.ope import spearman
-from ilbrl.report.palette import display
-from ilbrl.report.selection import reference_score, selection_regret
+from ilbrl.report.pictures import display
+from ilbrl.report.scoreboard import reference_score, selection_regret
 from ilbrl.results.folder import Run, read_runs
 from ilbrl.study.folder import read_csv
 from ilbrl.study.selection import judge_all, select

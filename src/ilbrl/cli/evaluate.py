@@ -19,8 +19,10 @@ from ilbrl.data import Dataset
 from ilbrl.data.benchmark import find_policy
 from ilbrl.data.splits import Composition
 from ilbrl.learning.population import forget_checkpoint
-from ilbrl.ope.plots import Point, curves_of, plot_calibration, plot_curves
 from ilbrl.policy import Policy
+from ilbrl.report.pictures import evaluator as evaluator_pictures
+from ilbrl.report.pictures import paper
+from ilbrl.results.tables import Curve
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ def main(words: list[str]) -> int:
         result["evaluation"] = _as_json(evaluation, composition, policies, evaluator, args.penalty)
         if args.out is not None:
             _write(args.out / "evaluation.json", result["evaluation"])
-            plot_curves(curves_of(evaluation), args.out / "values.png")
+            _draw_courses(evaluation, 0, {}, args.out / "values.png")
     if args.out is not None:  # all is written: nothing to continue from, and another evaluation may follow
         for stage in result:
             forget_checkpoint(args.out / f"{stage}.safetensors")
@@ -192,10 +194,25 @@ def _evaluate(
 
 def _draw_tuning(tuning: ope.Tuning, folder: Path) -> None:
     truths = {name: truth.value for name, truth in tuning.truths.items()}
-    plot_curves(curves_of(tuning.evaluation, tuning.chosen_id), folder / "known-values.png", truths)
+    _draw_courses(tuning.evaluation, tuning.chosen_id, truths, folder / "known-values.png")
     chosen = tuning.table[tuning.chosen_id].policies
-    points = [Point(name, chosen[name].value, chosen[name].interval, truths[name]) for name in truths]
-    plot_calibration(points, folder / "calibration.png")
+    points = [
+        evaluator_pictures.Point(name, truths[name], each.value, each.interval[1] - each.value)
+        for name, each in chosen.items()
+    ]
+    paper.save_as(folder / "calibration.png", evaluator_pictures.estimates_against_truth(points))
+
+
+def _draw_courses(evaluation: ope.Evaluation, setting: int, truths: dict[str, float], path: Path) -> None:
+    """A panel per policy, a line per evaluation seed."""
+    panels = [
+        evaluator_pictures.courses(
+            policy, [(Curve(e.updates, e.values), e.verdict) for e in evaluation.of(policy, setting)],
+            "discounted value", truths.get(policy),
+        )
+        for policy in evaluation.policies
+    ]  # fmt: skip
+    paper.save_as(path, *panels)
 
 
 def _as_json(

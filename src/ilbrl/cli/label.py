@@ -11,17 +11,16 @@ import numpy as np
 import tyro
 
 from ilbrl.base.errors import IlbrlError
-from ilbrl.base.files import written_whole
 from ilbrl.cli import label_discriminator
 from ilbrl.cli.named import load_named, warn_about
 from ilbrl.data import Dataset, concatenate
 from ilbrl.data.summary import sparkline
 from ilbrl.learning.batches import Spec
+from ilbrl.report.pictures import paper
+from ilbrl.report.pictures.runs import closeness
 from ilbrl.rewards import Labels, discriminator, indicator
 from ilbrl.rewards.explanation import Explanation, explain
 from ilbrl.rewards.soft_support import label, standard_features
-
-FIGURES = (".png", ".svg", ".pdf")
 
 
 @dataclass(frozen=True)
@@ -57,8 +56,8 @@ class Arguments:
 
 def main(words: list[str]) -> int:
     args = tyro.cli(Arguments, args=words, prog="ilbrl label")
-    if args.plot is not None and args.plot.suffix.lower() not in FIGURES:
-        raise IlbrlError(f"--plot {args.plot}: is no figure; name a file that ends in {', '.join(FIGURES)}")
+    if args.plot is not None:
+        paper.check_format(args.plot)
     expert, data = load_named(args.expert), load_named(args.data)
     warn_about(data, expert)
     if args.reward == "discriminator":
@@ -76,7 +75,8 @@ def main(words: list[str]) -> int:
     if args.out is not None:
         labels.save(args.out)
     if args.plot is not None:
-        _plot(labels, args.plot)
+        others = labels.reward[labels.expert_rows :]
+        paper.save_as(args.plot, closeness(np.linspace(0, 1, 61), np.histogram(others, bins=60, range=(0, 1))[0]))
     explanation = None
     if args.explain is not None and features is not None:
         explanation = explain(labels, expert, data, features, args.explain)
@@ -129,19 +129,3 @@ def _print_explanation(e: Explanation, obs_dim: int) -> None:
     for i in np.argsort(-e.per_feature, kind="stable"):
         name = f"observation[{i}]" if i < obs_dim else f"action[{i - obs_dim}]"
         print(f"{name:<18}{e.features[i]:>12.4f}{e.nearest_features[i]:>12.4f}{e.per_feature[i]:>12.4f}")
-
-
-def _plot(labels: Labels, path: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(6, 3.2), layout="constrained")
-    axes.hist(labels.reward[labels.expert_rows :], bins=60, range=(0, 1), color="#0072B2", label="other logs")
-    axes.axvline(1.0, color="#D55E00", linewidth=3, label=f"expert ({labels.expert_rows:,} rows, all 1)")
-    axes.set(xlabel="intrinsic reward", ylabel="rows", title="How close the logs are to the expert's support")
-    axes.legend(frameon=False)
-    with written_whole(path) as partial:
-        figure.savefig(partial, dpi=150)
-    pyplot.close(figure)

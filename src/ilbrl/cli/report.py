@@ -10,10 +10,13 @@ import numpy as np
 import tyro
 
 from ilbrl.base.files import written_whole
-from ilbrl.report import figures, pictures
 from ilbrl.report.formats import FORMATS
 from ilbrl.report.page import render
+from ilbrl.report.pictures import Picture, paper
+from ilbrl.report.pictures.runs import of_run
+from ilbrl.report.pictures.scores import of_scores
 from ilbrl.report.summary import Summary, summarise
+from ilbrl.report.text import terminal
 
 
 @dataclass(frozen=True)
@@ -48,28 +51,28 @@ def main(words: list[str]) -> int:
         print(text, end="")
     else:
         with written_whole(out) as path:
-            path.write_text(text, encoding="utf-8")
+            path.write_text(text, encoding="utf-8", errors="replace")
     if args.figures is not None:
-        figures.save(_named(summary), args.figures)
+        paper.save(_named(summary), args.figures)
     if out is not None:
         _tell(summary, out, args.figures)
     return int(summary.bad_news)
 
 
-def _named(summary: Summary) -> list[tuple[str, pictures.Picture]]:
-    """Every picture under the stem of its files; a run's own name stands before its pictures when there are several."""
+def _named(summary: Summary) -> list[tuple[str, Picture]]:
+    """Every picture and its name; a run's own name stands before its pictures where there are several runs."""
     rng = np.random.default_rng(0)
-    scores = pictures.of_scores(summary.board, summary.aggregates, rng) if summary.board else {}
+    scores = of_scores(summary.board, summary.aggregates, rng) if summary.board else {}
     named = list(scores.items())
     for run in summary.runs:
         before = f"{Path(run.name).name}-" if len(summary.runs) > 1 else ""
-        named += [(before + name, picture) for name, picture in pictures.of_run(run).items()]
+        named += [(before + name, picture) for name, picture in of_run(run).items()]
     return named
 
 
 def _tell(summary: Summary, out: Path, drawn: Path | None) -> None:
     for run, verdict in zip(summary.runs, summary.verdicts):
-        print(f"{run.name} ({run.task}): {verdict.headline}. {verdict.how_good}")
+        print(terminal(f"{run.name} ({run.task}): {verdict.headline}. {' '.join(verdict.how_good)}"))
         for what in run.missing:
-            print(f"  missing: {what}")
+            print(terminal(f"  missing: {what}"))
     print(f"written  {out}" + (f", pictures in {drawn}" if drawn else ""))

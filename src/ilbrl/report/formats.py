@@ -1,4 +1,4 @@
-"""The whole report for papers and machines: Markdown, LaTeX, CSV and JSON."""
+"""The whole report for papers and machines: Markdown, LaTeX, CSV and JSON, and the table of scores inside them."""
 
 from __future__ import annotations
 
@@ -6,50 +6,107 @@ import csv
 import io
 import json
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from ilbrl.report.selection import selection_regret
-from ilbrl.report.summary import Summary, comparison_sentence, why_no_scores
-from ilbrl.report.tables import Cell, score_table, small_print
+from ilbrl.envs import NOT_D4RL
+from ilbrl.report import text
+from ilbrl.report.pictures import display
+from ilbrl.report.scoreboard import Scoreboard, selection_regret
+from ilbrl.report.statistics import Mean, indistinguishable
+from ilbrl.report.summary import Summary, comparison_sentence, small_print, why_no_scores
+from ilbrl.report.text import decimals, number, plus_minus, tex
+
+BOLD = "Bold: the best, and whatever cannot be told apart from it."
+
+
+@dataclass(frozen=True)
+class Cell:
+    text: str
+    bold: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """Scores: a row per algorithm, then per reference; a column per task, then the IQM where tasks can be averaged."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    algorithms: int  # how many rows, the first, are algorithms'
+    caption: str
+
+
+def score_table(summary: Summary) -> Table | None:
+    board = summary.board
+    if board is None:
+        return None
+    averaged = bool(summary.aggregates) and (board.enough_runs or len(board.tasks) > 1)
+    rows = []
+    for name in board.algorithms:
+        cells = [Cell(display(name)), *(_task_cell(board, name, task) for task in board.tasks)]
+        rows.append((*cells, _iqm_cell(summary, name)) if averaged else tuple(cells))
+    for name, known in board.references.items():
+        role, dot, run = name.partition(" · ")
+        cells = [Cell(f"policy of the {role}{dot}{run}"), *(Cell(number(known.get(task))) for task in board.tasks)]
+        rows.append((*cells, Cell(number(board.reference(name)))) if averaged else tuple(cells))
+    columns = ("", *board.tasks, *(["IQM"] if averaged else []))
+    return Table(columns, tuple(rows), len(board.algorithms), caption(board))
+
+
+def caption(board: Scoreboard) -> str:
+    unit = "D4RL-normalised scores" if board.unit == "score" else "Returns of an episode"
+    said = f"{unit}. Task columns: mean ± normal 95 % interval over runs, compared by Welch's t."
+    if board.enough_runs:
+        said += " IQM: 95 % bootstrap interval, compared by t intervals."
+    return f"{said} {BOLD}" + (f" {NOT_D4RL}" if board.unit == "score" else "")
+
+
+def _task_cell(board: Scoreboard, name: str, task: str) -> Cell:
+    rivals = {other: scores[task] for other, scores in board.scores.items() if task in scores}
+    if name not in rivals:
+        return Cell("–")
+    best = max(rivals.values(), key=lambda runs: float(runs.mean()))
+    found = board.mean(name, task)
+    alike = rivals[name] is best or indistinguishable(rivals[name], best)
+    return Cell(plus_minus(found.value, found.half_width), alike)
+
+
+def _iqm_cell(summary: Summary, name: str) -> Cell:
+    if name not in summary.aggregates:
+        return Cell("–")
+    found = summary.aggregates[name]["iqm"]
+    gap = summary.to_best.get(name)
+    if summary.board is None or not summary.board.enough_runs:
+        return Cell(number(float(found.point)))
+    digits = decimals(float(found.point))
+    low, middle, high = (number(float(each), digits) for each in (found.low, found.point, found.high))
+    return Cell(f"{middle} [{low}, {high}]", gap is None or gap.holds_zero)
 
 
 def markdown(summary: Summary) -> str:
-    parts = ["# ilbrl report"]
+    parts, shown = ["# ilbrl report"], text.markdown
     if len(summary.runs) > 1:
-        parts.append(comparison_sentence(summary))
+        parts.append(shown(comparison_sentence(summary)))
     for run, each in zip(summary.runs, summary.verdicts):
-        parts += [f"## {run.name} ({run.task}): {each.headline}", each.which, each.how_good, each.trust]
-        parts.append("\n".join(f"- {change}" for change in each.what_would_change))
+        parts.append(f"## {shown(run.name)} ({shown(run.task)}): {shown(each.headline)}")
+        parts += [shown(said) for said in (each.which, " ".join(each.how_good), each.trust)]
+        parts.append("\n".join(f"- {shown(change)}" for change in each.what_would_change))
         if run.missing:
-            parts.append("**Missing:**\n\n" + "\n".join(f"- {what}" for what in run.missing))
+            parts.append("**Missing:**\n\n" + "\n".join(f"- {shown(what)}" for what in run.missing))
     table = score_table(summary)
     if table is not None:
-        rows = ["| " + " | ".join(_markdown(cell) for cell in row) + " |" for row in table.rows]
-        lines = ["| " + " | ".join(table.columns) + " |", "|---" + "|---:" * (len(table.columns) - 1) + "|", *rows]
+        rows = ["| " + " | ".join([shown(name.text), *map(_markdown, cells)]) + " |" for name, *cells in table.rows]
+        head = "| " + " | ".join(map(shown, table.columns)) + " |"
+        lines = [head, "|---" + "|---:" * (len(table.columns) - 1) + "|", *rows]
         parts += ["## True scores", "\n".join(lines), table.caption]
-    parts += ["## Small print", "\n".join(f"- {each}" for each in small_print(summary))]
+    parts += ["## Small print", "\n".join(f"- {shown(each)}" for each in small_print(summary))]
     return "\n\n".join(parts) + "\n"
 
 
 def _markdown(cell: Cell) -> str:
-    text = cell.text.replace("|", "\\|")
-    return f"**{text}**" if cell.bold else text
-
-
-_TEX = {
-    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", "–": "--", "·": r"$\cdot$", "⌊": r"$\lfloor$",
-    "⌋": r"$\rfloor$", "√": r"$\surd$",
-}  # fmt: skip
-
-
-def tex(text: str) -> str:
-    """Text that LaTeX sets as it is written; letters that pdfLaTeX's fonts lack become question marks."""
-    escaped = "".join(_TEX.get(letter, letter) for letter in text)
-    return escaped.encode("latin-1", "replace").decode("latin-1")
+    return f"**{cell.text}**" if cell.bold else cell.text
 
 
 def latex(summary: Summary) -> str:
@@ -102,7 +159,7 @@ def machine_readable(summary: Summary) -> str:
         "runs": [
             {
                 "run": run.name, "path": str(run.path), "task": run.task,
-                "verdict": asdict(each) | {"score": each.score and each.score._asdict()},
+                "verdict": asdict(each) | {name: _mean(getattr(each, name)) for name in ("score", "seeds")},
                 "selected": None if run.selection.overall is None else asdict(run.selection.overall),
                 "trust": None if run.tuning.trust is None else asdict(run.tuning.trust),
                 "regret_of_selection": {name: r.regret for name, r in selection_regret(run).items()},
@@ -124,6 +181,10 @@ def machine_readable(summary: Summary) -> str:
 
 def _lists(scores: dict[str, dict[str, np.ndarray]]) -> dict[str, dict[str, list[float]]]:
     return {name: {task: runs.tolist() for task, runs in by_task.items()} for name, by_task in scores.items()}
+
+
+def _mean(found: Mean | None) -> dict[str, Any] | None:
+    return None if found is None else found._asdict()
 
 
 def _interval(found: Any) -> dict[str, float]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +10,17 @@ import numpy as np
 
 from ilbrl import __version__
 from ilbrl.base.files import written_whole
-from ilbrl.report import pictures
-from ilbrl.report.palette import display
-from ilbrl.report.pictures.picture import Picture, Series
-from ilbrl.report.selection import reference_score, scored, selection_regret
-from ilbrl.report.summary import Summary, comparison_sentence, summarise, why_no_scores
-from ilbrl.report.tables import score_table, small_print
-from ilbrl.report.verdict import Verdict
-from ilbrl.report.wording import number, plus_minus, sentence
+from ilbrl.report.formats import score_table
+from ilbrl.report.pictures import Picture, Series, display
+from ilbrl.report.pictures.runs import of_run
+from ilbrl.report.pictures.scores import of_scores
+from ilbrl.report.scoreboard import reference_score, scored, selection_regret, true_label
+from ilbrl.report.statistics import NORMAL_95
+from ilbrl.report.summary import Summary, comparison_sentence, small_print, summarise, why_no_scores
+from ilbrl.report.text import command, number, plain, plus_minus, script, sentence, several, short
+from ilbrl.report.verdict import Verdict, known_miss, offline_label, quantity
 from ilbrl.results.folder import Run
+from ilbrl.results.schema import KnownEstimate
 
 HERE = Path(__file__).parent
 DIGITS = 5
@@ -32,7 +33,7 @@ def write_page(runs: Sequence[Path], out: Path) -> Path:
     """Write the report of these run folders to `out` and return it."""
     page = render(summarise([Path(run) for run in runs]))
     with written_whole(out) as path:
-        path.write_text(page, encoding="utf-8")
+        path.write_text(page, encoding="utf-8", errors="replace")
     return Path(out)
 
 
@@ -40,42 +41,39 @@ def render(summary: Summary, rng: np.random.Generator | None = None) -> str:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     rng = np.random.default_rng(0) if rng is None else rng
-    of_scores = pictures.of_scores(summary.board, summary.aggregates, rng) if summary.board else {}
-    of_runs = [pictures.of_run(run) for run in summary.runs]
-    drawn = {f"scores-{name}": picture for name, picture in of_scores.items()}
+    scores = of_scores(summary.board, summary.aggregates, rng) if summary.board else {}
+    of_runs = [of_run(run) for run in summary.runs]
+    drawn = {f"scores-{name}": picture for name, picture in scores.items()}
     for i, own in enumerate(of_runs):
         drawn |= {f"run{i}-{name}": picture for name, picture in own.items()}
     loader = FileSystemLoader(HERE / "templates")
     engine = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    engine.filters |= {"number": number, "count": count, "short": short, "plain": plain}
-    engine.filters |= {"display": display, "sentence": sentence, "plus_minus": plus_minus}
+    engine.filters |= {"number": number, "plus_minus": plus_minus, "count": count, "short": short, "plain": plain}
+    engine.filters |= {"display": display, "sentence": sentence, "several": several}
+    engine.filters |= {"ninety_five": ninety_five, "error": error}
     page = engine.get_template("page.html").render(
         comparison=comparison_sentence(summary),
         table=score_table(summary),
         why_no_scores=why_no_scores(summary),
         small_print=small_print(summary),
         runs=[_run(i, run, summary, own) for i, (run, own) in enumerate(zip(summary.runs, of_runs))],
-        scores=of_scores,
+        scores=scores,
         version=__version__,
         style=(HERE / "templates" / "page.css").read_text(encoding="utf-8"),
         script=(HERE / "templates" / "page.js").read_text(encoding="utf-8"),
         plotly=(HERE / "vendor" / "plotly-basic.min.js").read_text(encoding="utf-8"),
-        drawn=embedded(_as_json(drawn)),
+        drawn=script(_as_json(drawn)),
     )
     return page.strip() + "\n"
 
 
 def _run(index: int, run: Run, summary: Summary, own: dict[str, Picture]) -> dict[str, Any]:
-    values: dict[str, list[Any]] = {}  # the different values of every hyper-parameter
-    for candidate in run.candidates:
-        for name, value in candidate.hyperparameters.items():
-            if value not in values.setdefault(name, []):
-                values[name].append(value)
+    values = different(candidate.hyperparameters for candidate in run.candidates)
+    tried = different(each.settings for each in run.tuning.configurations)
     overall = run.selection.overall
     chosen = run.selection.algorithms.get(overall.algorithm or "") if overall else None
-    searched = tuple(name for name, found in values.items() if len(found) > 1)
     return {
         "id": f"run{index}",
         "run": run,
@@ -83,20 +81,47 @@ def _run(index: int, run: Run, summary: Summary, own: dict[str, Picture]) -> dic
         "moving": chosen is not None and chosen.moving,
         "pictures": own,
         "training": [name for name in own if name.startswith("training-")],
-        "evaluator": run.tuning.chosen_evaluator,
+        "known": run.tuning.chosen_evaluator.policies if run.tuning.chosen_evaluator else {},
         "regret": selection_regret(run),
         "logs": reference_score(run, "logs"),
         "expert": reference_score(run, "expert"),
         "gauge": gauge(run, summary.verdicts[index]),
-        "searched": searched,
+        "searched": [name for name, found in values.items() if len(found) > 1],
+        "tried": [name for name, found in tried.items() if len(found) > 1],
         "fixed": {name: value for name, (value, *others) in values.items() if not others},
         "scored": scored(run),
+        "quantity": quantity(run),
+        "offline": offline_label(run),
+        "true_label": true_label(run),
+        "coverage": coverage(run),
+        "missed": known_miss(run),
+        "reveal": command("ilbrl", "tune", "--reveal", run.path),
         "played": any(c.true_return is not None or c.true_score is not None for c in run.candidates),
     }
 
 
+def different(settings: Iterable[dict[str, Any]]) -> dict[str, list[Any]]:
+    """The different values of every setting, in order of appearance."""
+    values: dict[str, list[Any]] = {}
+    for each in settings:
+        for name, value in each.items():
+            if value not in values.setdefault(name, []):
+                values[name].append(value)
+    return values
+
+
+def coverage(run: Run) -> str:
+    """How well the logs cover the expert, where it was measured."""
+    found = run.data.labels.coverage if run.data.labels else {}
+    share, reward = found.get("covered_share"), found.get("mean_reward")
+    if share is None:
+        return ""
+    said = f"Coverage of the expert: {number(100 * share, 0)} % of the expert's steps have other logs close by"
+    return f"{said}." if reward is None else f"{said}; the mean intrinsic reward of the logs is {number(reward, 2)}."
+
+
 def gauge(run: Run, verdict: Verdict) -> dict[str, tuple[float, float]] | None:
-    """Exploratory policy, selected policy with the ends of its interval, expert → (value, place on the scale in %)."""
+    """The logs, the selected policy with the ends of its interval, expert → (value, place on the scale in %)."""
     known = {name: reference_score(run, name) for name in ("logs", "expert")}
     marks = {name: value for name, value in known.items() if value is not None}
     if verdict.score is None or not marks:
@@ -149,10 +174,16 @@ def _rounded(array: np.ndarray) -> list[float | None]:
     return [float(f"{value:.{DIGITS}g}") if np.isfinite(value) else None for value in array.tolist()]
 
 
-def embedded(value: Any) -> str:
-    """JSON that may stand inside <script>: no tag can begin or end in it."""
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+def ninety_five(std_error: float | None) -> float | None:
+    """Half of a normal 95 % interval."""
+    return None if std_error is None else NORMAL_95 * std_error
+
+
+def error(known: KnownEstimate) -> str:
+    """Estimate less truth, with its sign."""
+    if known.estimate is None or known.truth is None:
+        return "–"
+    return ("+" if known.estimate > known.truth else "") + number(known.estimate - known.truth)
 
 
 def count(value: Any) -> str:
@@ -160,17 +191,3 @@ def count(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{count(each)} {kind}" for kind, each in value.items()) or "–"
     return f"{value:,}" if isinstance(value, int) else "–" if value is None else str(value)
-
-
-def short(value: Any) -> str:
-    """A hyper-parameter: three significant digits, whatever else as it is."""
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
-
-
-def plain(value: Any) -> str:
-    """Recorded settings in words: a distribution as `uniform(0.2, 0.5)`, an object as `name value, …`."""
-    if isinstance(value, dict) and set(value) == {"kind", "values"}:
-        return f"{value['kind']}({plain(value['values'])})"
-    if isinstance(value, dict):
-        return "; ".join(f"{name} {plain(each)}" for name, each in value.items())
-    return ", ".join(map(short, value)) if isinstance(value, list | tuple) else short(value)

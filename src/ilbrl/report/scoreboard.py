@@ -1,17 +1,97 @@
-"""True scores of the selected policies, over all runs: the runs × tasks matrices that the statistics are made of."""
+"""True scores: of one run's candidates, and over all runs as the runs × tasks matrices that statistics are made of."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
+from ilbrl.envs import normalised_score
 from ilbrl.report.bootstrap import Interval, cautious_difference, interval
-from ilbrl.report.statistics import AGGREGATES, iqm
+from ilbrl.report.pictures import display
+from ilbrl.report.statistics import AGGREGATES, NORMAL_95, Mean, iqm, normal_mean
 from ilbrl.results.folder import Run, reference_value
 from ilbrl.results.schema import Reference
+from ilbrl.results.tables import Candidate
+
+ENOUGH_RUNS, ENOUGH_SCORES = 3, 6
+"""With fewer runs per task, or fewer on all tasks together, a bootstrap, a profile or a chance of winning says nothing:
+three runs that beat three others would win "100 %"."""
+
+
+def scored(run: Run) -> bool:
+    return any(candidate.true_score is not None for candidate in run.candidates)
+
+
+def truth(run: Run, candidate: Candidate) -> float | None:
+    """Its score, or its return where the run has no scores."""
+    return candidate.true_score if scored(run) else candidate.true_return
+
+
+def true_label(run: Run) -> str:
+    return "true normalised score" if scored(run) else "true return of an episode"
+
+
+def reference_score(run: Run, name: str) -> float | None:
+    """The score of the expert or of the policy behind the logs, or its return where the run has no scores."""
+    reference = run.references.get(name)
+    return None if reference is None else reference_value(reference, scored(run))
+
+
+class Played(NamedTuple):
+    """One policy in its environment: mean over episodes with its error, and how much single episodes vary."""
+
+    mean: Mean
+    spread: float  # standard deviation over episodes; NaN where it is not recorded
+
+
+def played(run: Run, candidate: Candidate) -> Played | None:
+    """None where the policy was not played. Mean and spread are in the unit of `truth`."""
+    value = truth(run, candidate)
+    if value is None:
+        return None
+    spread, episodes = np.nan, candidate.true_episodes or 0
+    if candidate.true is not None and candidate.true.return_std is not None:
+        spread = candidate.true.return_std
+    if scored(run):
+        ends = normalised_score(run.task, np.array([0.0, spread]))
+        spread = np.nan if ends is None else float(ends[1] - ends[0])
+    error = spread / np.sqrt(episodes) if episodes else np.nan
+    return Played(Mean(value, float(error), float(NORMAL_95 * error), episodes), float(spread))
+
+
+class Regret(NamedTuple):
+    """What choosing offline cost within one algorithm, by the true scores of its configurations' seeds."""
+
+    configurations: dict[int, Mean]
+    chosen: int
+
+    @property
+    def regret(self) -> float:
+        return max(mean.value for mean in self.configurations.values()) - self.configurations[self.chosen].value
+
+
+def selection_regret(run: Run) -> dict[str, Regret]:
+    """Algorithm → regret; only for algorithms whose unselected configurations have been revealed."""
+    scores: dict[str, dict[int, list[Played]]] = {}
+    for candidate in run.candidates:
+        found = played(run, candidate)
+        if found is not None:
+            scores.setdefault(candidate.algorithm, {}).setdefault(candidate.configuration, []).append(found)
+    chosen = {c.algorithm: c.configuration for c in run.candidates if c.selected}
+    return {
+        name: Regret({number: over_seeds(each) for number, each in configurations.items()}, chosen[name])
+        for name, configurations in scores.items()
+        if len(configurations) > 1 and chosen.get(name) in configurations
+    }
+
+
+def over_seeds(policies: Sequence[Played]) -> Mean:
+    """Mean over the seeds of a configuration."""
+    return normal_mean(np.array([p.mean.value for p in policies]), np.array([p.mean.std_error for p in policies]))
 
 
 @dataclass(frozen=True)
@@ -21,12 +101,22 @@ class Scoreboard:
     unit: str  # "score" (D4RL-normalised) or "return"
     tasks: tuple[str, ...]
     scores: dict[str, dict[str, np.ndarray]]  # algorithm → task → [runs]
+    errors: dict[str, dict[str, np.ndarray]]  # the same of their standard errors over episodes; NaN where not known
     references: dict[str, dict[str, float]]  # logs, expert (· its run, where runs differ) → task → score
     notes: tuple[str, ...]
 
     @property
     def algorithms(self) -> tuple[str, ...]:
         return tuple(self.scores)
+
+    @property
+    def enough_runs(self) -> bool:
+        """Whether a bootstrap over runs says anything."""
+        return self.runs_per_task >= ENOUGH_RUNS and self.runs_per_task * len(self.tasks) >= ENOUGH_SCORES
+
+    def mean(self, algorithm: str, task: str) -> Mean:
+        """Over the runs of a task, with the normal interval of the paper's tables."""
+        return normal_mean(self.scores[algorithm][task], self.errors[algorithm][task])
 
     @property
     def matrices(self) -> dict[str, np.ndarray]:
@@ -65,25 +155,29 @@ def scoreboard(runs: Sequence[Run]) -> Scoreboard | None:
     """None while no selected policy has been played in its environment."""
     twice = Counter((run.task, algorithm) for run in runs for algorithm in run.algorithms).most_common(1)
     labelled = bool(twice) and twice[0][1] > 1
-    played = [
-        (run, candidate) for run in runs for candidate in run.candidates if candidate.selected and _known(candidate)
-    ]
-    if not played:
+    selected = [(run, candidate) for run in runs for candidate in run.candidates if candidate.selected]
+    shown = [(run, candidate) for run, candidate in selected if _known(candidate)]
+    if not shown:
         return None
-    unit = "score" if all(candidate.true_score is not None for _, candidate in played) else "return"
-    found: dict[str, dict[str, list[float]]] = {}
-    for run, candidate in played:
+    unit = "score" if all(candidate.true_score is not None for _, candidate in shown) else "return"
+    found: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    for run, candidate in shown:
         name = f"{candidate.algorithm} · {run.name}" if labelled else candidate.algorithm
         value = candidate.true_score if unit == "score" else candidate.true_return
-        if value is not None:
-            found.setdefault(name, {}).setdefault(run.task, []).append(value)
-    tasks = tuple(dict.fromkeys(run.task for run, _ in played))
-    scores = {name: {task: np.array(each) for task, each in by_task.items()} for name, by_task in found.items()}
-    references = _references([run for run in runs if any(run is other for other, _ in played)], unit)
-    return Scoreboard(unit, tasks, scores, references, (*_notes(unit, tasks, scores), *_unplayed(runs)))
+        own = played(run, candidate)
+        if value is not None and own is not None:
+            error = own.mean.std_error if own.mean.value == value else np.nan  # of another unit
+            found.setdefault(name, {}).setdefault(run.task, []).append((value, error))
+    tasks = tuple(dict.fromkeys(run.task for run, _ in shown))
+    scores, errors = (
+        {name: {task: np.array(each)[:, i] for task, each in by_task.items()} for name, by_task in found.items()}
+        for i in (0, 1)
+    )
+    references = _references([run for run in runs if any(run is other for other, _ in shown)], unit)
+    return Scoreboard(unit, tasks, scores, errors, references, (*_notes(unit, tasks, scores), *_unplayed(runs)))
 
 
-def _known(candidate) -> bool:
+def _known(candidate: Candidate) -> bool:
     return candidate.true_score is not None or candidate.true_return is not None
 
 
@@ -104,13 +198,14 @@ def _notes(unit: str, tasks: tuple[str, ...], scores: dict[str, dict[str, np.nda
         yield "Returns of different tasks have different scales: they are shown by task and never averaged."
     partial = [name for name, by_task in scores.items() if set(by_task) != set(tasks)]
     if partial:
-        yield f"Not scored on every task, so without a place in the averages: {', '.join(partial)}."
+        yield f"Not scored on every task, so without a place in the averages: {', '.join(map(display, partial))}."
     for name, by_task in scores.items():
         counts = {task: len(runs) for task, runs in by_task.items()}
         if len(set(counts.values())) > 1:
             spread = ", ".join(f"{task} {count}" for task, count in counts.items())
             fewest = min(counts.values())
-            yield f"{name} has unequal numbers of runs ({spread}): averages over tasks use the first {fewest} of each."
+            uses = f"averages over tasks use the first {fewest} of each"
+            yield f"{display(name)} has unequal numbers of runs ({spread}): {uses}."
 
 
 def _unplayed(runs: Sequence[Run]) -> Iterator[str]:
@@ -121,8 +216,8 @@ def _unplayed(runs: Sequence[Run]) -> Iterator[str]:
             if 0 < len(absent) < len(own):
                 seeds = ", ".join(str(candidate.policy_seed) for candidate in absent)
                 yield (
-                    f"{run.name}: {len(absent)} of {len(own)} seeds of the selected {algorithm} (seed {seeds}) diverged"
-                    " or were not played, and do not count in its scores, which flatters it."
+                    f"{run.name}: {len(absent)} of {len(own)} seeds of the selected {display(algorithm)} (seed {seeds})"
+                    " diverged or were not played, and do not count in its scores, which flatters it."
                 )
 
 

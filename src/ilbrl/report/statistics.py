@@ -1,20 +1,23 @@
-"""Scores of several runs on several tasks, summed up in one number.
+"""Scores summed up in one number: of one task, or of several runs on several tasks.
 
-Every statistic takes [..., runs, tasks] scores and returns [...]: the leading axes are resamples, so that a bootstrap
-is one call. Mean, median, pooled IQM, optimality gap and probability of improvement are rliable's definitions (Agarwal
-et al. 2021) to the last bits; the IQM within tasks is the paper's.
+A statistic of several tasks takes [..., runs, tasks] scores and returns [...]: the leading axes are resamples, so that
+a bootstrap is one call. Mean, median, pooled IQM, optimality gap and probability of improvement are rliable's
+definitions (Agarwal et al. 2021) to the last bits; the IQM within tasks is the paper's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
+from scipy import stats
 
 Statistic = Callable[[np.ndarray], np.ndarray]
 """[..., runs, tasks] scores → [...] or [..., k]."""
 
 OPTIMAL_SCORE = 100.0
+NORMAL_95 = 1.959963984540054
 
 
 def mean(scores: np.ndarray) -> np.ndarray:
@@ -82,3 +85,43 @@ AGGREGATES: dict[str, Statistic] = {
     "median": median,
     "optimality_gap": optimality_gap,
 }
+
+
+class Mean(NamedTuple):
+    """A mean, its standard error and the half width of its normal 95 % interval; NaN where no spread is known."""
+
+    value: float
+    std_error: float
+    half_width: float
+    runs: int
+
+    def clearly_above(self, value: float) -> bool:
+        """Whether the whole interval lies above `value`; of an unknown spread, whether the mean does."""
+        return self.value - float(np.nan_to_num(self.half_width)) > value
+
+
+def normal_mean(scores: np.ndarray, std_errors: np.ndarray | None = None) -> Mean:
+    """[runs] → mean ± 1.96 s/√n, as the paper's tables have it.
+
+    `std_errors` [runs]: how sure each score is itself, being a mean over episodes. Two runs may agree by chance: the
+    error of their mean is then no smaller than √Σ e² / n, which the episodes alone would give.
+    """
+    scores = np.asarray(scores, np.float64)
+    between = scores.std(ddof=1) / np.sqrt(len(scores)) if len(scores) > 1 else np.nan
+    within = np.nan if std_errors is None else np.sqrt(np.square(std_errors).sum()) / len(scores)
+    error = np.fmax(between, within)
+    return Mean(float(scores.mean()), float(error), float(NORMAL_95 * error), len(scores))
+
+
+def indistinguishable(ours: np.ndarray, best: np.ndarray) -> bool:
+    """[n], [m]: whether Welch's t interval (95 %) of the difference of the two means contains zero.
+
+    With a single run on either side nothing can be told apart.
+    """
+    if min(len(ours), len(best)) < 2:
+        return True
+    variances = np.array([np.var(ours, ddof=1) / len(ours), np.var(best, ddof=1) / len(best)])
+    if variances.sum() == 0:
+        return bool(np.mean(ours) == np.mean(best))
+    freedom = variances.sum() ** 2 / (variances**2 / [len(ours) - 1, len(best) - 1]).sum()
+    return bool(abs(np.mean(ours) - np.mean(best)) <= stats.t.ppf(0.975, freedom) * np.sqrt(variances.sum()))

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from ilbrl.report.bootstrap import Interval
-from ilbrl.report.palette import display
+from ilbrl.envs import NOT_D4RL
+from ilbrl.report.bootstrap import MEASURED_COVERAGE, Interval
+from ilbrl.report.pictures import display
 from ilbrl.report.scoreboard import Scoreboard, aggregates, differences_to_best, scoreboard
+from ilbrl.report.text import number, several
 from ilbrl.report.verdict import PLAYED_BY_UNKNOWN, Verdict, verdict
-from ilbrl.report.wording import number
 from ilbrl.results.folder import Run, read_runs
 
 
@@ -60,8 +61,47 @@ def comparison_sentence(summary: Summary) -> str:
     found = summary.aggregates[best]["iqm"]
     highest = "the highest" if len(summary.aggregates) > 1 else "an"
     said = f"{display(best)} has {highest} interquartile mean over {board.over}: {number(float(found.point))}"
-    said += f" (95 % interval {number(float(found.low))} to {number(float(found.high))})."
+    if board.enough_runs:
+        said += f" (95 % interval {number(float(found.low))} to {number(float(found.high))})."
+    else:
+        said += f", from only {several(board.runs_per_task, 'run')} per task."
     alike = [display(name) for name, each in summary.to_best.items() if each.holds_zero]
     if alike:
         return f"{said} It cannot be told apart from {', '.join(alike)}."
     return said + (" It can be told apart from all others." if summary.to_best else "")
+
+
+def small_print(summary: Summary) -> tuple[str, ...]:
+    """What a careful reader must know about the numbers of this report."""
+    return (*_about_scores(summary.board), *_about_values())
+
+
+def _about_scores(board: Scoreboard | None) -> Iterator[str]:
+    if board is None:
+        return
+    runs = board.runs_per_task
+    if board.enough_runs:
+        nearest = min(MEASURED_COVERAGE, key=lambda n: abs(n - runs))
+        low, high = MEASURED_COVERAGE[nearest]
+        yield (
+            "Intervals of the IQM are 95 % percentile bootstraps (10,000 resamples of runs within each task). With few"
+            f" runs they are too short: in simulations with {nearest} runs per task they held the truth in {low} to"
+            f" {high} % of the cases, not 95 % (docs/statistics.md). The fewest runs per task here: {runs}."
+        )
+    else:
+        yield f"With only {several(runs, 'run')} per task, bootstraps and profiles would say nothing: none is shown."
+    yield (
+        "The verdict is about one file, and its interval about the episodes that this file played. In tables, runs are"
+        " policy seeds on the same logs: their intervals say how much seeds and episodes matter, and nothing about"
+        " other logs."
+    )
+    if board.unit == "score":
+        yield NOT_D4RL
+    yield from board.notes
+
+
+def _about_values() -> Iterator[str]:
+    yield (
+        "Offline values are estimated from logs by a method that was itself tuned on known policies. The interval in"
+        " the verdict contains how far it missed those; standard errors in tables are over seeds alone."
+    )

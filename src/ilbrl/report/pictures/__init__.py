@@ -1,42 +1,135 @@
-"""What each picture shows, before anybody draws it.
+"""What a picture is, before anybody draws it: series with their uncertainty, reference lines, a sentence to read it by.
 
-A picture is data. `figures.py` draws it for paper, the page's script on screen; neither computes anything.
+A picture is data. `paper.py` draws it with matplotlib, the page's script draws it on screen; neither computes anything.
+Both use the palette below: Okabe and Ito's colours, with markers and dashes for grey prints.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
 import numpy as np
 
-from ilbrl.report.bootstrap import Interval
-from ilbrl.report.pictures.candidates import estimated_against_true, offline_values, regret_picture
-from ilbrl.report.pictures.evaluator import calibration, value_curves
-from ilbrl.report.pictures.logs import returns_histogram, reward_histogram
-from ilbrl.report.pictures.picture import Line, Picture, Series
-from ilbrl.report.pictures.scores import improvement, iqm_intervals, per_task, performance_profiles
-from ilbrl.report.pictures.training import candidate_values, learning_curves, metrics
-from ilbrl.report.scoreboard import Scoreboard
-from ilbrl.results.folder import Run
+from ilbrl.results.tables import Curve
 
-__all__ = ["Line", "Picture", "Series", "of_run", "of_scores"]
-
-ABLATION = ("ilbrl", "ilbrl-unweighted")
+LINE_POINTS = 60
+"""A line on paper or screen shows no more."""
 
 
-def of_run(run: Run) -> dict[str, Picture]:
-    """Every picture of one run that its folder has the data for, by name."""
-    drawn = [
-        reward_histogram(run), returns_histogram(run), calibration(run), value_curves(run), candidate_values(run),
-        offline_values(run), estimated_against_true(run), regret_picture(run),
-        *(learning_curves(run, metric) for metric in metrics(run)),
-    ]  # fmt: skip
-    if set(ABLATION) <= set(run.algorithms):
-        drawn.append(offline_values(run, ABLATION))
-    return {picture.name: picture for picture in drawn if picture is not None and picture.series}
+class Style(NamedTuple):
+    """How one series looks; markers and dashes are matplotlib's, `dark` is the colour on a dark ground."""
+
+    colour: str
+    dark: str
+    marker: str
+    dash: str
 
 
-def of_scores(board: Scoreboard, found: dict[str, dict[str, Interval]], rng: np.random.Generator) -> dict[str, Picture]:
-    """Every picture of the true scores over all runs, by name."""
-    drawn = [iqm_intervals(board, found), performance_profiles(board, rng), per_task(board), improvement(board, rng)]
-    if set(ABLATION) <= set(board.matrices):
-        drawn += [iqm_intervals(board, found, ABLATION), performance_profiles(board, rng, ABLATION)]
-    return {picture.name: picture for picture in drawn if picture is not None}
+STYLES = (
+    Style("#0072B2", "#4FA9E3", "o", "-"),
+    Style("#D55E00", "#F58B4C", "s", "--"),
+    Style("#009E73", "#35C49B", "^", "-."),
+    Style("#CC79A7", "#E2A0C4", "D", ":"),
+    Style("#B07A00", "#F0BB45", "v", "-"),
+    Style("#3B8FC2", "#8ED0F5", "P", "--"),
+    Style("#555555", "#B5B5B5", "X", "-."),
+)
+NEUTRAL = Style("#555555", "#B5B5B5", "o", "--")
+VERDICTS = {"converged": STYLES[0], "moving": STYLES[4]._replace(dash="--"), "diverged": STYLES[1]._replace(dash=":")}
+
+NAMES = {
+    "ilbrl": "ILBRL",
+    "ilbrl-unweighted": "ILBRL, unweighted",
+    "bc": "BC",
+    "smodice": "SMODICE",
+    "oril": "ORIL",
+    "td3bc": "TD3-BC, true reward",
+}
+_ORDER = ("ilbrl", "bc", "smodice", "oril", "ilbrl-unweighted", "td3bc")
+
+
+def display(algorithm: str) -> str:
+    """The name in print; of `algorithm · study` only the first part has one."""
+    head, dot, study = algorithm.partition(" · ")
+    return NAMES.get(head, head) + dot + study
+
+
+def styles(algorithms: Sequence[str]) -> dict[str, Style]:
+    """An algorithm looks the same in every report, unless one report holds it twice or knows others."""
+    if set(algorithms) <= set(_ORDER):
+        return {name: STYLES[_ORDER.index(name)] for name in algorithms}
+    return {name: STYLES[i % len(STYLES)] for i, name in enumerate(algorithms)}
+
+
+class Line(NamedTuple):
+    """A reference line across the picture, at `value` of the axis."""
+
+    axis: Literal["x", "y"]
+    value: float
+    label: str
+
+
+@dataclass(frozen=True)
+class Series:
+    """[n] points; `low` and `high` bound y (a band for lines, bars for points) or, if the picture is sideways, x."""
+
+    name: str
+    style: Style
+    x: np.ndarray
+    y: np.ndarray
+    kind: Literal["line", "points", "bars"] = "line"
+    low: np.ndarray | None = None
+    high: np.ndarray | None = None
+    labels: tuple[str, ...] = ()  # what hovering over each point says first
+    emphasis: bool = True  # drawn faintly if not
+    group: str = ""  # shown and hidden together in a legend; its own name where empty
+
+
+@dataclass(frozen=True)
+class Picture:
+    name: str  # names it among the pictures of a run; its files are named after it
+    title: str
+    says: str  # one sentence under it
+    x: str
+    y: str
+    series: tuple[Series, ...]
+    lines: tuple[Line, ...] = ()
+    sideways: bool = False  # uncertainty lies along x
+    x_names: tuple[str, ...] = ()  # names for x = 0, 1, …
+    y_names: tuple[str, ...] = ()
+    identity: bool = False  # draw the line x = y
+    y_range: tuple[float, float] | None = None  # all of it where None
+
+
+def by_name(pictures: Sequence[Picture | None]) -> dict[str, Picture]:
+    """Those that show something, by name."""
+    return {picture.name: picture for picture in pictures if picture is not None and picture.series}
+
+
+def band(name: str, style: Style, seeds: Sequence[Curve], emphasis: bool = True, group: str = "") -> Series:
+    """Mean over the seeds at the updates of the longest, thinned, with their range as the band."""
+    longest = max(seeds, key=lambda curve: len(curve.updates))
+    kept = longest.updates[np.unique(np.linspace(0, len(longest.updates) - 1, LINE_POINTS).round().astype(int))]
+    found = np.stack([np.interp(kept, c.updates, c.values, right=np.nan) for c in seeds])
+    alive = np.isfinite(found).any(axis=0)
+    found = found[:, alive]
+    middle = np.nanmean(found, axis=0)
+    bounds = (np.nanmin(found, axis=0), np.nanmax(found, axis=0)) if len(seeds) > 1 else (None, None)
+    return Series(name, style, kept[alive], middle, "line", *bounds, emphasis=emphasis, group=group)
+
+
+def frame(series: Sequence[Series], lines: Sequence[Line] = (), margin: float = 1 / 12) -> tuple[float, float] | None:
+    """Limits of y that hold these series with their bands, and `margin` of their span more.
+
+    Give the series that matter: one that diverged would flatten the others, and may leave the frame.
+    """
+    edges = [edge for each in series for edge in (each.y, each.low, each.high) if edge is not None]
+    values = np.concatenate([*edges, [line.value for line in lines if line.axis == "y"]])
+    values = values[np.isfinite(values)]
+    if not len(values):
+        return None
+    low, high = float(values.min()), float(values.max())
+    more = margin * (high - low) or 1.0
+    return low - more, high + more

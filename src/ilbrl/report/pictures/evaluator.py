@@ -1,16 +1,46 @@
-"""Pictures of the off-policy evaluator on policies whose value is known."""
+"""Pictures of the off-policy evaluator: its estimates beside what is true, its course, and the error of its models.
+
+All but `calibration` and `value_curves`, which read a run, are functions of plain arrays: commands and benchmarks draw
+with them what they have just computed.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ilbrl.report.palette import STYLES
-from ilbrl.report.pertask import NORMAL_95
-from ilbrl.report.pictures.picture import Line, Picture, Series, band, frame
+from ilbrl.report.pictures import (
+    LINE_POINTS,
+    STYLES,
+    VERDICTS,
+    Line,
+    Picture,
+    Series,
+    Style,
+    band,
+    display,
+    frame,
+)
+from ilbrl.report.statistics import NORMAL_95
+from ilbrl.report.verdict import quantity
 from ilbrl.results.folder import Run
 from ilbrl.results.schema import TriedSetting
+from ilbrl.results.tables import Curve
+
+SEEN, BLIND = "its logs trained the models", "never seen by the models"
+
+
+class Point(NamedTuple):
+    """What something is truly worth, and what was estimated: of a policy, or of a configuration's policies together."""
+
+    name: str
+    truth: float
+    estimate: float
+    half_width: float = 0.0  # of the estimate's 95 % interval
+    group: str = ""  # one colour and one entry of the legend; its own name where empty
+    strong: bool = True
 
 
 def calibration(run: Run) -> Picture | None:
@@ -18,33 +48,121 @@ def calibration(run: Run) -> Picture | None:
     chosen = run.tuning.chosen_evaluator
     if chosen is None:
         return None
-    series = []
-    for i, (name, each) in enumerate(chosen.policies.items()):
-        if each.estimate is None or each.truth is None:
-            continue
-        x, y, half = np.atleast_1d(each.truth), np.atleast_1d(each.estimate), NORMAL_95 * (each.std_error or 0.0)
-        spread = "" if each.truth_std_error is None else f", truth ± {NORMAL_95 * each.truth_std_error:.3g}"
-        label = f"{name}: {each.verdict or 'no verdict'}{spread}"
-        series.append(Series(name, STYLES[i % len(STYLES)], x, y, "points", y - half, y + half, (label,)))
-    if not series:
-        return None
+    points = []
+    for name, each in chosen.policies.items():
+        if each.estimate is not None and each.truth is not None:
+            spread = "" if each.truth_std_error is None else f", truth ± {NORMAL_95 * each.truth_std_error:.3g}"
+            label = f"{name}: {each.verdict or 'no verdict'}{spread}"
+            points.append(Point(label, each.truth, each.estimate, NORMAL_95 * (each.std_error or 0.0), name))
+    return estimates_against_truth(points, quantity(run)) if points else None
+
+
+def estimates_against_truth(points: Sequence[Point], of: str = "discounted value") -> Picture:
+    """On the line estimates are right; `of` is the quantity that both axes measure."""
+    groups = list(dict.fromkeys(point.group or point.name for point in points))
+    series = tuple(
+        _dots([p for p in points if (p.group or p.name) == group], group, STYLES[i % len(STYLES)])
+        for i, group in enumerate(groups)
+    )
     return Picture(
         "calibration", "Estimate against truth",
-        "Known policies: on the line the estimate is right, above it too hopeful. Bars are ± 1.96 standard errors.",
-        "true discounted value", "estimated value", tuple(series), identity=True,
+        "Policies of known value: on the dashed line the estimate is right, above it too hopeful. Bars are 95 %"
+        " intervals of the estimate.",
+        f"true {of}", f"estimated {of}", series, identity=True,
     )  # fmt: skip
 
 
+def predicted_returns(points: Sequence[Point], blind: Sequence[bool]) -> Picture:
+    """Episode returns that learned models predict, against true ones: [n] policies, of which some were `blind`.
+
+    A blind policy's logs were kept from the models: how those do on it is how they will do on new policies.
+    """
+    grouped = [point._replace(group=BLIND if hidden else SEEN) for point, hidden in zip(points, blind, strict=True)]
+    ordered = sorted(grouped, key=lambda point: point.group == BLIND)
+    drawn = estimates_against_truth(ordered, "episode return")
+    return Picture(
+        "predicted-returns", "Predicted against true returns",
+        "One dot per known policy: on the dashed line the models predict its return. Those never seen by the models"
+        " show what to expect of new policies. Bars are 95 % intervals.",
+        drawn.x, drawn.y, drawn.series, identity=True,
+    )  # fmt: skip
+
+
+def model_error(errors: Mapping[str, np.ndarray], noise: float | None = None) -> Picture:
+    """Name → [rollouts, steps] distance between predicted and true states, in standard deviations of the logs.
+
+    `noise`: the error of guessing a random logged state, which no useful model reaches.
+    """
+    series = []
+    for i, (name, found) in enumerate(errors.items()):
+        steps = np.arange(1, found.shape[1] + 1, dtype=float)
+        kept = np.unique(np.linspace(0, len(steps) - 1, LINE_POINTS).round().astype(int))
+        low, middle, high = np.nanquantile(found[:, kept], [0.25, 0.5, 0.75], axis=0)
+        series.append(Series(name, STYLES[i % len(STYLES)]._replace(marker=""), steps[kept], middle, "line", low, high))
+    lines = () if noise is None else (Line("y", noise, "guessing"),)
+    return Picture(
+        "model-error", "Error of the models over a rollout",
+        "Median over rollouts with its quartiles, started from logged states. Where it stops to grow slowly, returns"
+        " rest on states the models invent.",
+        "steps into the rollout", "error of the state (standard deviations)", tuple(series), lines,
+    )  # fmt: skip
+
+
+def values_against_scores(
+    points: Sequence[Point], look: Mapping[str, Style], true_label: str, offline_label: str
+) -> Picture | None:
+    """Offline value against true score, one dot per configuration; `group` is its algorithm."""
+    series = []
+    for algorithm in dict.fromkeys(point.group for point in points):
+        for strong in (False, True):
+            own = [p for p in points if p.group == algorithm and p.strong == strong]
+            if own:
+                name = display(algorithm) + (", selected" if strong else "")
+                series.append(_dots(own, name, look[algorithm], strong, display(algorithm)))
+    if not series:
+        return None
+    return Picture(
+        "estimated-against-true", "Offline value against true score",
+        "One dot per configuration, its seeds averaged: where dots rise to the right, offline values choose well. Bars"
+        " are 95 % intervals over seeds.",
+        true_label, offline_label, tuple(series),
+    )  # fmt: skip
+
+
+def _dots(points: Sequence[Point], name: str, style: Style, strong: bool = True, group: str = "") -> Series:
+    x, y = np.array([p.truth for p in points]), np.array([p.estimate for p in points])
+    half = np.array([p.half_width for p in points])
+    return Series(name, style, x, y, "points", y - half, y + half, tuple(p.name for p in points), strong, group)
+
+
+def courses(policy: str, curves: Sequence[tuple[Curve, str]], of: str, truth: float | None = None) -> Picture:
+    """Value of one policy over the evaluator's updates: (curve, verdict) of every evaluation seed."""
+    series = tuple(
+        Series(verdict, VERDICTS[verdict]._replace(marker=""), np.asarray(c.updates), np.asarray(c.values, float))
+        for c, verdict in curves
+    )
+    lines = () if truth is None else (Line("y", truth, "true value"),)
+    settled = [each for each in series if each.name != "diverged"]
+    return Picture(
+        f"values-{policy}", policy, "One line per evaluation seed; colour and dashes tell the verdict.",
+        "updates", f"estimated {of}", series, lines, y_range=frame(settled or series, lines),
+    )  # fmt: skip
+
+
+def _but_composition(tried: TriedSetting) -> dict[str, Any]:
+    return {name: value for name, value in tried.settings.items() if name != "expert_fraction"}
+
+
 def value_curves(run: Run) -> Picture | None:
-    """OPE values over updates, by data composition, at the chosen learning rate and target period."""
+    """Values of known policies over the evaluator's updates, by data composition; all else as chosen."""
     chosen = run.tuning.chosen_evaluator
     if chosen is None or not run.tuning_values:
         return None
-    siblings = [each for each in run.tuning.configurations if _pace(each) == _pace(chosen)]
+    siblings = [each for each in run.tuning.configurations if _but_composition(each) == _but_composition(chosen)]
     policies, series = list(dict.fromkeys(key[0] for key in run.tuning_values)), []
     for i, each in enumerate(siblings):
         fraction = each.settings.get("expert_fraction")
-        share = f"{fraction:.0%} expert" if isinstance(fraction, float | int) else ""
+        share = f"{fraction:.0%} expert" if isinstance(fraction, int | float) else "as logged"
         group = share + (", chosen" if each.id == chosen.id else "")
         for j, policy in enumerate(policies):
             seeds = [v for (p, c, _), v in run.tuning_values.items() if p == policy and c == str(each.id)]
@@ -58,10 +176,6 @@ def value_curves(run: Run) -> Picture | None:
     return Picture(
         "value-curves", "Offline values while the evaluator learns, by data composition",
         f"Mean over evaluation seeds with their range; {dashes}. Compositions that settle near the truth can be used.",
-        "updates of the evaluator", "estimated value", tuple(series), truths,
+        "updates of the evaluator", f"estimated {quantity(run)}", tuple(series), truths,
         y_range=frame([each for each in series if each.group.endswith(", chosen")], truths, margin=0.5),
     )  # fmt: skip
-
-
-def _pace(tried: TriedSetting) -> tuple[Any, Any]:
-    return tried.settings.get("lr"), tried.settings.get("target_update_every")

@@ -8,11 +8,20 @@ from typing import Literal
 import numpy as np
 
 from ilbrl.report.bootstrap import Interval, comparison, interval
-from ilbrl.report.palette import NEUTRAL, display, styles
-from ilbrl.report.pertask import normal_mean
-from ilbrl.report.pictures.picture import LINE_POINTS, Line, Picture, Series
+from ilbrl.report.pictures import LINE_POINTS, NEUTRAL, Line, Picture, Series, by_name, display, styles
+from ilbrl.report.pictures.runs import ABLATION
 from ilbrl.report.scoreboard import Scoreboard
 from ilbrl.report.statistics import probability_of_improvement, profile
+
+
+def of_scores(board: Scoreboard, found: dict[str, dict[str, Interval]], rng: np.random.Generator) -> dict[str, Picture]:
+    """Every picture of the true scores over all runs, by name; of few runs only the means by task."""
+    if not board.enough_runs:
+        return by_name([per_task(board)])
+    drawn = [iqm_intervals(board, found), performance_profiles(board, rng), per_task(board), improvement(board, rng)]
+    if set(ABLATION) <= set(board.matrices):
+        drawn += [iqm_intervals(board, found, ABLATION), performance_profiles(board, rng, ABLATION)]
+    return by_name(drawn)
 
 
 def unit_label(board: Scoreboard) -> str:
@@ -22,7 +31,7 @@ def unit_label(board: Scoreboard) -> str:
 def iqm_intervals(
     board: Scoreboard, found: dict[str, dict[str, Interval]], only: Sequence[str] | None = None
 ) -> Picture | None:
-    """Interval bars of the IQM, with lines for the policy of the logs and the expert."""
+    """Interval bars of the IQM, with lines for the policy behind the logs and the expert."""
     shown = [name for name in found if only is None or name in only]
     if not shown:
         return None
@@ -76,7 +85,7 @@ def per_task(board: Scoreboard) -> Picture:
     series = []
     for i, (name, scores) in enumerate(board.scores.items()):
         tasks = [task for task in board.tasks if task in scores]
-        means = [normal_mean(scores[task]) for task in tasks]
+        means = [board.mean(name, task) for task in tasks]
         x = np.array([board.tasks.index(task) for task in tasks]) + (i - (count - 1) / 2) * 0.7 / count
         y, half = np.array([m.value for m in means]), np.nan_to_num([m.half_width for m in means])
         labels = tuple(f"{display(name)}, {task}, {m.runs} runs" for task, m in zip(tasks, means))
