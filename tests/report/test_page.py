@@ -1,6 +1,5 @@
 """The page as a file: complete, small, safe, and honest about what is missing."""
 
-import csv
 import json
 import re
 from html.parser import HTMLParser
@@ -8,10 +7,10 @@ from html.parser import HTMLParser
 import pytest
 
 from ilbrl.report import write_page
-from ilbrl.report.page import LINE_BUDGET, count, embedded, gauge, plain, short
+from ilbrl.report.page import LINE_BUDGET, count, coverage, different, error, gauge
 from ilbrl.report.verdict import verdict
-from ilbrl.report.wording import number, plus_minus, sentence
-from ilbrl.results.folder import read_run
+from ilbrl.results import read_run
+from ilbrl.results.schema import KnownEstimate
 
 VOID = {"meta", "link", "input", "br"}
 
@@ -62,52 +61,64 @@ def pictures(page):
     return json.loads(text)
 
 
-def test_one_file_with_everything_inside(make_run, tmp_path):
-    page = write_page([make_run()], tmp_path / "report.html")
+def test_one_file_with_everything_inside(played, tmp_path):
+    page = write_page([played], tmp_path / "report.html")
     text = outline(page)
     assert page.stat().st_size < 5_000_000
-    order = ["Deploy ILBRL", "The logs", "The evaluator: how far to trust offline values", "The candidates", "Training"]
-    order += ["Final evaluation", "Audit", "Small print"]
-    assert headings(page) == order
-    assert "not comparable with D4RL" in text
-    assert "ilbrl tune studies/locomotion-hopper.toml" in text
-    assert "76 to 85 %" in text
+    assert headings(page)[1:] == [
+        "The logs", "The evaluator: how far to trust offline values", "The candidates", "Training", "Final evaluation",
+        "Audit", "Small print",
+    ]  # fmt: skip
+    assert "True return of an episode of this file" in text
+    assert "No candidate touched an environment before the selection was made" in text
 
 
-def test_every_plot_has_its_picture(make_run, tmp_path):
-    page = write_page(
-        [make_run("a", study="a", revealed=True), make_run("b", study="b", task="ant")], tmp_path / "r.html"
-    )
+def test_every_plot_has_its_picture(played, committed, tmp_path):
+    page = write_page([played, committed["hopper"]], tmp_path / "r.html")
     drawn = pictures(page)
     wanted = set(re.findall(r'data-picture="([^"]+)"', page.read_text()))
     assert wanted <= set(drawn)
     offered = set(re.findall(r'<option value="([^"]+)"', page.read_text()))
     assert offered <= set(drawn)
-    assert set(drawn) - wanted - offered <= {f"run{i}-ablation-offline" for i in range(2)}
+    assert set(drawn) - wanted - offered <= {"run1-ablation-offline"}
 
 
-def test_several_runs_are_compared_first(make_run, tmp_path):
-    runs = [make_run(task, task=task, study=task, seed=i) for i, task in enumerate(["hopper", "ant"])]
-    text = outline(write_page(runs, tmp_path / "report.html"))
-    assert (
-        text.index("highest interquartile mean over 2 tasks")
-        < text.index("Comparison", 200)
-        < text.index("Which policy?")
-    )
+def test_several_runs_are_compared_first(committed, tmp_path):
+    text = outline(write_page(list(committed.values()), tmp_path / "report.html"))
+    sections = [
+        text.index(said) for said in ("interquartile mean over 4 tasks", "D4RL-normalised scores", "Which policy?")
+    ]
+    assert sections == sorted(sections)
+    assert "not comparable with D4RL" in text
 
 
-def test_the_same_runs_make_the_same_page(make_run, tmp_path):
-    run = make_run()
-    assert write_page([run], tmp_path / "a.html").read_bytes() == write_page([run], tmp_path / "b.html").read_bytes()
+def test_the_same_runs_make_the_same_page(played, tmp_path):
+    pages = [write_page([played], tmp_path / name).read_bytes() for name in ("a.html", "b.html")]
+    assert pages[0] == pages[1]
 
 
-def test_names_cannot_break_out(make_run, tmp_path):
-    evil = "</script><script>alert(1)</script><b onmouseover=alert(2)>"
-    run = make_run(study=evil, task=evil.replace("/", "\u2028"), algorithms=("bc",))
-    page = write_page([run], tmp_path / "report.html")
-    outline(page)
-    assert "<script>alert" not in page.read_text()
-    assert "<b onmouseover" not in page.read_text()
+def test_rank_correlations_of_two_policies_are_not_shown(committed, copy, edit, tmp_path):
+    folder = copy(committed["hopper"])
+    assert "Spearman" not in outline(write_page([folder], tmp_path / "two.html"))
+
+    def third(tuning):
+        for each in tuning["configurations"]:
+            each["policies"]["medium"] = each["policies"]["expert"]
+
+    edit(folder / "tuning.json", third)
+    assert "Spearman" in outline(write_page([folder], tmp_path / "three.html"))
+
+
+def test_the_command_that_reveals_names_the_folder_as_it_was_named(played, copy, edit, tmp_path):
+    folder = copy(played, "my run")
+    (folder / "reveal.json").unlink()
+
+    def hide(row):
+        if row["selected"] not in ("1", "True"):
+            row.update(true_return="", true_score="", true_episodes="")
+
+    edit(folder / "results.csv", hide)
+    assert f"ilbrl tune --reveal '{folder}' plays the others" in outline(write_page([folder], tmp_path / "r.html"))
 
 
 BROKEN = {
@@ -123,114 +134,98 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_page_says_what_is_missing(make_run, tmp_path, name):
-    run = make_run(algorithms=("ilbrl", "bc"), configurations=1, seeds=2)
+def test_a_page_says_what_is_missing(played, copy, tmp_path, name):
+    run = copy(played)
     (run / name).unlink()
     text = outline(write_page([run], tmp_path / "report.html"))
     assert "Not everything is here" in text
     assert BROKEN[name] in text
 
 
-def test_a_run_killed_while_training_has_a_page(make_run, tmp_path):
-    run = make_run(algorithms=("bc",))
-    for name in ("results.csv", "selection.json", "final.json", "values.csv", "curves.csv"):
+def test_a_run_killed_while_training_has_a_page(played, copy, tmp_path):
+    run = copy(played)
+    for name in ("results.csv", "selection.json", "final.json", "reveal.json", "values.csv", "curves.csv"):
         (run / name).unlink()
     text = outline(write_page([run], tmp_path / "report.html"))
     assert "No policy to deploy" in text
     assert "continue it with the same command" in text
 
 
-def test_empty_objects_are_no_error(make_run, tmp_path):
-    run = make_run(algorithms=("bc",), configurations=1, seeds=1)
+def test_empty_objects_are_no_error(played, copy, tmp_path):
+    run = copy(played)
     for path in run.glob("*.json"):
         path.write_text("{}")
     assert "No policy to deploy" in outline(write_page([run], tmp_path / "report.html"))
 
 
-def test_a_command_that_is_no_text_is_left_out_and_named(make_run, tmp_path):
-    run = make_run(algorithms=("bc",), configurations=1, seeds=1)
-    audit = json.loads((run / "audit.json").read_text())
-    (run / "audit.json").write_text(json.dumps(audit | {"command": 7}))
+def test_a_command_that_is_no_text_is_left_out_and_named(played, copy, edit, tmp_path):
+    run = copy(played)
+    edit(run / "audit.json", lambda audit: audit.update(command=7))
     text = outline(write_page([run], tmp_path / "report.html"))
     assert "audit.json: command: must be text, got 7; it is left out" in text
     assert "The command is not recorded" in text
 
 
-def test_logs_without_an_environment_have_a_page(make_run, tmp_path):
-    text = outline(write_page([make_run(played=False, scored=False)], tmp_path / "report.html"))
+def test_logs_without_an_environment_have_a_page(finished, tmp_path):
+    text = outline(write_page([finished], tmp_path / "report.html"))
     assert "No selected policy was played in an environment" in text
     assert "not comparable with D4RL" not in text  # nothing is scored here
 
 
-def test_a_played_run_without_its_results_has_a_page_that_says_so(make_run, tmp_path):
-    runs = [make_run(name, study=name, algorithms=("bc",), configurations=1) for name in "ab"]
-    for run in runs:
-        (run / "results.csv").unlink()
-    text = outline(write_page(runs, tmp_path / "report.html"))
-    assert "was played in an environment" not in text
+def test_a_played_run_without_its_results_has_a_page_that_says_so(played, copy, tmp_path):
+    run = copy(played)
+    (run / "results.csv").unlink()
+    text = outline(write_page([run, played], tmp_path / "report.html"))
     assert "not played" not in text
     assert "An environment was played, but results.csv, which shows by whom, is missing or damaged" in text
 
 
-def test_a_selection_from_values_still_moving_says_so(make_run, tmp_path):
-    runs = [make_run(name, study=name, algorithms=("bc",), configurations=1) for name in "ab"]
-    assert "still moving had to count" not in outline(write_page(runs, tmp_path / "settled.html"))
-    selection = json.loads((runs[1] / "selection.json").read_text())
-    selection["algorithms"]["bc"]["moving"] = True
-    (runs[1] / "selection.json").write_text(json.dumps(selection))
-    page = write_page(runs, tmp_path / "moving.html")
-    text = outline(page)
-    assert text.count("Too few of its evaluations had converged: values still moving had to count.") == 1
+def test_a_selection_from_values_still_moving_says_so(finished, copy, edit, tmp_path):
+    run = copy(finished)
+    edit(run / "results.csv", lambda row: row.update(study="moving"))
+    edit(run / "selection.json", lambda s: [each.update(moving=True) for each in s["algorithms"].values()])
+    page = write_page([finished, run], tmp_path / "moving.html")
+    assert outline(page).count("Too few of its evaluations had converged: values still moving had to count.") == 1
     assert page.read_text().count('<span class="state moving">still moving</span>') == 1  # beside the value compared
-    labels = [pictures(page)[f"run{i}-offline-values"]["series"][0]["labels"] for i in range(2)]
-    assert labels == [["BC, configuration 0"], ["BC, configuration 0, still moving"]]
+    labels = [pictures(page)[f"run{i}-offline-values"]["series"][0]["labels"][0] for i in range(2)]
+    assert [label.endswith(", still moving") for label in labels] == [False, True]
 
 
-def test_distances_are_shown_where_they_are_known(make_run, tmp_path):
-    run = make_run(algorithms=("bc",), configurations=2, seeds=2)
-    page = write_page([run], tmp_path / "with.html").read_text()
-    assert ">Distance</th>" in page
-    assert page.count("<td>0.11</td>") == 2  # configuration 1, two seeds
-    results = run / "results.csv"
-    rows = list(csv.DictReader(results.read_text().splitlines()))
-    with results.open("w") as file:
-        writer = csv.DictWriter(file, [name for name in rows[0] if name != "distance"], extrasaction="ignore")
-        writer.writeheader()
-        writer.writerows(rows)
-    page = write_page([run], tmp_path / "without.html").read_text()  # a run from before they were recorded
-    assert ">Distance</th>" not in page
-    assert "Not everything is here" not in page
+def test_distances_are_shown_where_they_are_known(finished, copy, edit, tmp_path):
+    run = copy(finished)
+    assert ">Distance</th>" in write_page([run], tmp_path / "with.html").read_text()
+    edit(run / "results.csv", lambda row: row.update(distance=""))
+    assert ">Distance</th>" not in write_page([run], tmp_path / "without.html").read_text()
 
 
-def test_lines_are_thinned_to_a_budget(make_run, tmp_path, monkeypatch):
+def test_lines_are_thinned_to_a_budget(finished, tmp_path, monkeypatch):
     monkeypatch.setattr("ilbrl.report.page.LINE_BUDGET", 1)
-    drawn = pictures(write_page([make_run(algorithms=("bc",))], tmp_path / "report.html"))
-    series = drawn["run0-training-mean_q"]["series"][0]
-    assert len(series["x"]) == 12
-    assert (series["x"][0], series["x"][-1]) == (4_000, 200_000)
+    drawn = pictures(write_page([finished], tmp_path / "report.html"))
+    whole = max(read_run(finished).curves.values(), key=lambda curve: len(curve.updates)).updates
+    series = drawn["run0-training-actor_loss"]["series"][0]
+    assert len(series["x"]) == min(12, len(whole))
+    assert (series["x"][0], series["x"][-1]) == (whole[0], whole[-1])
     assert LINE_BUDGET * 4 * 9 < 3_000_000  # four numbers of nine letters: what lines may weigh
 
 
-def test_the_gauge_places_the_policy_between_logs_and_expert(make_run):
-    run = read_run(make_run(algorithms=("ilbrl",), trust="trust"))
+def test_the_gauge_places_the_file_between_logs_and_expert(committed, finished):
+    run = read_run(committed["halfcheetah"])
     said = verdict(run)
     marks = gauge(run, said)
     assert marks is not None
-    assert (marks["logs"], marks["expert"]) == (
-        (59.2, pytest.approx(100 / 12)),
-        (110.2, pytest.approx(1100 / 12)),
-    )
-    assert marks["low"][1] < marks["selected"][1] < marks["high"][1]
+    assert marks["logs"][1] < marks["low"][1] < marks["selected"][1] < marks["high"][1] < marks["expert"][1]
+    logs, expert = marks["logs"][0], marks["expert"][0]
     assert said.score is not None
-    assert marks["selected"][1] == pytest.approx(100 * (said.score.value - 59.2 + 5.1) / (51 + 10.2))
-    assert gauge(read_run(make_run("b", played=False)), verdict(read_run(make_run("c", played=False)))) is None
+    assert marks["selected"][1] == pytest.approx(100 / 12 + 1000 / 12 * (said.score.value - logs) / (expert - logs))
+    assert gauge(read_run(finished), verdict(read_run(finished))) is None
 
 
-def test_words_for_numbers():
-    assert [number(v) for v in (None, float("nan"), 1234.56, 2.053, -0.0123)] == ["–", "–", "1,234.6", "2.05", "-0.012"]
-    assert [plus_minus(2.053, h) for h in (0.0131, None, float("nan"))] == ["2.05 ± 0.01", "2.05", "2.05"]
-    assert [sentence(text) for text in ("few runs", "Done.", "")] == ["Few runs.", "Done.", ""]
+def test_words_of_the_page(committed):
     assert count({"steps": 3000, "episodes": 3}) == "3,000 steps, 3 episodes"
-    assert [short(v) for v in (0.00031234, [64, 64], "relu")] == ["0.000312", "[64, 64]", "relu"]
-    assert plain({"lr": {"kind": "uniform", "values": [0.2, 0.5]}, "n": 3}) == "lr uniform(0.2, 0.5); n 3"
-    assert embedded({"a": "</script>\u2028"}) == '{"a":"\\u003c/script>\\u2028"}'
+    assert different([{"a": 1, "b": [2]}, {"a": 1, "b": [3]}]) == {"a": [1], "b": [[2], [3]]}
+    assert [error(KnownEstimate(*pair)) for pair in ((3.0, None, 1.0), (1.0, None, 3.0), (1.0,))] == [
+        "+2.00",
+        "-2.00",
+        "–",
+    ]
+    assert coverage(read_run(committed["hopper"])).startswith("Coverage of the expert: 49 % of the expert's steps")

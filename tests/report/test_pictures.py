@@ -5,75 +5,101 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ilbrl.report import figures, pictures
-from ilbrl.report.palette import STYLES, styles
-from ilbrl.report.pictures.picture import Line, Picture, Series, band, frame
-from ilbrl.results.folder import read_run
+from ilbrl.base.errors import IlbrlError
+from ilbrl.report.pictures import STYLES, Line, Picture, Series, band, frame, paper, styles
+from ilbrl.report.pictures.evaluator import (
+    BLIND,
+    SEEN,
+    Point,
+    courses,
+    estimates_against_truth,
+    model_error,
+    predicted_returns,
+    values_against_scores,
+)
+from ilbrl.report.pictures.runs import of_run
+from ilbrl.report.pictures.scores import of_scores
+from ilbrl.results import read_run
 from ilbrl.results.tables import Curve
 
 OF_RUN = {
-    "rewards", "returns", "calibration", "value-curves", "candidate-values", "offline-values", "estimated-against-true",
-    "regret", "training-actor_loss", "training-critic_loss", "training-mean_q", "ablation-offline",
+    "rewards", "returns", "calibration", "value-curves", "candidate-values", "offline-values",
+    "estimated-against-true", "regret",
 }  # fmt: skip
-OF_SCORES = {"iqm", "profile", "per-task", "improvement", "ablation-iqm", "ablation-profile"}
 
 
-def of_scores(summary):
-    return pictures.of_scores(summary.board, summary.aggregates, np.random.default_rng(0))
+@pytest.fixture(scope="module")
+def drawn(played):
+    return of_run(read_run(played))
 
 
-def test_every_picture_of_the_paper_and_more(summary):
-    assert set(pictures.of_run(summary.runs[0])) == OF_RUN
-    assert set(of_scores(summary)) == OF_SCORES
+@pytest.fixture(scope="module")
+def scores(summary):
+    return of_scores(summary.board, summary.aggregates, np.random.default_rng(0))
 
 
-def test_interval_bars_show_the_statistics_and_the_line_of_the_logs(summary):
-    picture = of_scores(summary)["iqm"]
+def test_every_picture_of_the_paper_and_more(drawn, scores, committed):
+    assert OF_RUN | {"training-actor_loss"} <= set(drawn)
+    assert {name for name in set(drawn) - OF_RUN if not name.startswith("training-")} == set()
+    assert set(scores) == {"iqm", "profile", "per-task", "improvement", "ablation-iqm", "ablation-profile"}
+    assert "ablation-offline" in of_run(read_run(committed["hopper"]))
+
+
+def test_interval_bars_show_the_statistics_and_the_line_of_the_logs(scores, summary):
+    picture = scores["iqm"]
     assert picture.y_names[-1] == "ILBRL"  # the first is drawn on top
     top = picture.series[0]
-    assert top.low is not None
-    assert top.high is not None
     found = summary.aggregates["ilbrl"]["iqm"]
     assert (top.x[0], top.low[0], top.high[0], top.y[0]) == (found.point, found.low, found.high, 4)
-    assert Line("x", pytest.approx(59.2), "logs") in picture.lines
+    assert Line("x", pytest.approx(summary.board.reference("logs")), "logs") in picture.lines
 
 
-def test_profiles_fall_from_one_to_zero(summary):
-    for series in of_scores(summary)["profile"].series:
-        assert series.low is not None
-        assert series.high is not None
-        assert series.y[0] == 1.0
-        assert series.y[-1] == 0.0
+def test_profiles_fall_from_one_to_zero(scores):
+    for series in scores["profile"].series:
+        assert (series.y[0], series.y[-1]) == (1.0, 0.0)
         assert (np.diff(series.y) <= 0).all()
         assert (series.low <= series.y + 1e-12).all()
         assert (series.y <= series.high + 1e-12).all()
 
 
-def test_the_ablation_shows_the_two_and_no_other(summary):
+def test_the_ablation_shows_the_two_and_no_other(scores):
     for name in ("ablation-iqm", "ablation-profile"):
-        assert [s.name for s in of_scores(summary)[name].series] == ["ILBRL", "ILBRL, unweighted"]
+        assert len(scores[name].series) == 2
+        assert all(s.name.startswith("ILBRL") for s in scores[name].series)
 
 
-def test_calibration_is_of_the_chosen_evaluator(summary):
-    run = summary.runs[0]
-    expert = next(s for s in pictures.of_run(run)["calibration"].series if s.name == "expert")
-    chosen = run.tuning.configurations[4].policies["expert"]
-    assert expert.high is not None
+def test_calibration_is_of_the_chosen_evaluator(drawn, played):
+    run = read_run(played)
+    assert run.tuning.chosen_evaluator is not None
+    chosen = run.tuning.chosen_evaluator.policies["expert"]
+    expert = next(s for s in drawn["calibration"].series if s.name == "expert")
     assert (expert.x[0], expert.y[0]) == (chosen.truth, chosen.estimate)
     assert expert.high[0] - expert.y[0] == pytest.approx(1.96 * chosen.std_error, rel=1e-3)
+    assert drawn["calibration"].x == f"true {run.tuning.quantity}"
 
 
-def test_value_curves_compare_compositions_at_the_chosen_learning_rate(summary):
-    picture = pictures.of_run(summary.runs[0])["value-curves"]
-    assert {s.group for s in picture.series} == {"30% expert", "50% expert, chosen", "80% expert"}
-    assert {line.label for line in picture.lines} == {"expert, true", "medium, true"}
+def test_value_curves_compare_compositions(drawn):
+    groups = {s.group for s in drawn["value-curves"].series}
+    assert len(groups) == 3
+    assert sum(group.endswith(", chosen") for group in groups) == 1
+    assert len(drawn["value-curves"].lines) == 2  # the truths
 
 
-def test_what_was_selected_is_drawn_strong(summary):
-    run = summary.runs[0]
-    strong = {s.name for s in pictures.of_run(run)["training-mean_q"].series if s.emphasis}
-    chosen = {(c.algorithm, c.configuration) for c in run.candidates if c.selected}
-    assert len(strong) == len(chosen) == 5
+def test_what_was_selected_is_drawn_strong(drawn):
+    strong = {s.name for s in drawn["candidate-values"].series if s.emphasis}
+    assert {name.rsplit(" ", 1)[0] for name in strong} == {"ILBRL", "BC"}
+    assert len(strong) == 2
+
+
+def test_configurations_are_averaged_over_their_seeds(drawn, played):
+    run = read_run(played)
+    own = [c for c in run.candidates if c.algorithm == "bc" and c.configuration == 0]
+    labels = {label: i for s in drawn["estimated-against-true"].series for i, label in enumerate(s.labels)}
+    assert "BC 0, 2 seeds" in labels
+    (series,) = [s for s in drawn["estimated-against-true"].series if "BC 0, 2 seeds" in s.labels]
+    at = series.labels.index("BC 0, 2 seeds")
+    assert series.x[at] == pytest.approx(np.mean([c.true_return for c in own]))
+    assert series.y[at] == pytest.approx(np.mean([c.offline_value for c in own]))
 
 
 def test_a_band_is_the_mean_and_range_of_its_seeds():
@@ -93,21 +119,50 @@ def test_the_frame_leaves_out_what_diverged():
     assert frame([]) is None
 
 
-def test_a_folder_without_the_data_gives_fewer_pictures(make_run):
-    folder = make_run(played=False, algorithms=("bc",))
-    (folder / "tuning.json").unlink()
-    (folder / "curves.csv").unlink()
-    (folder / "data.json").unlink()
-    assert set(pictures.of_run(read_run(folder))) == {"candidate-values", "offline-values"}
+def test_a_folder_without_the_data_gives_fewer_pictures(finished, copy):
+    folder = copy(finished)
+    for name in ("tuning.json", "curves.csv", "data.json"):
+        (folder / name).unlink()
+    assert set(of_run(read_run(folder))) == {"candidate-values", "offline-values"}
 
 
-def test_curves_of_algorithms_that_the_results_lack_are_drawn(make_run):
-    folder = make_run(algorithms=("bc", "ilbrl-unweighted"), configurations=1, seeds=1)
+def test_curves_of_algorithms_that_the_results_lack_are_drawn(finished, copy):
+    folder = copy(finished)
     lines = (folder / "results.csv").read_text().splitlines()
-    (folder / "results.csv").write_text("\n".join([*lines[:3], lines[3][:40]]))
-    drawn = pictures.of_run(read_run(folder))
-    for name in ("training-mean_q", "candidate-values"):
-        assert [s.name for s in drawn[name].series] == ["BC 0", "ILBRL, unweighted 0"]
+    (folder / "results.csv").write_text("\n".join(lines[:3]))  # the first candidate alone
+    assert {s.group for s in of_run(read_run(folder))["candidate-values"].series} == {"ILBRL", "BC"}
+
+
+def test_seen_and_blind_policies_are_told_apart():
+    points = [Point("rung1", 100.0, 120.0, 10.0), Point("expert", 300.0, 290.0, 5.0), Point("medium", 200.0, 205.0)]
+    picture = predicted_returns(points, blind=[True, False, False])
+    assert [(s.name, s.labels) for s in picture.series] == [(SEEN, ("expert", "medium")), (BLIND, ("rung1",))]
+    assert (picture.series[1].x, picture.series[1].y, picture.series[1].high) == (100.0, 120.0, 130.0)
+    assert (picture.x, picture.identity) == ("true episode return", True)
+
+
+def test_the_error_of_models_is_a_median_with_quartiles():
+    errors = np.array([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [3.0, 6.0, 9.0], [4.0, 8.0, 12.0], [5.0, 10.0, np.nan]])
+    (series,) = model_error({"walking": errors}, noise=1.4).series
+    np.testing.assert_allclose(series.x, [1, 2, 3])
+    np.testing.assert_allclose(series.y, [3.0, 6.0, 7.5])  # a rollout that ended counts no longer
+    np.testing.assert_allclose(series.low, [2.0, 4.0, 5.25])
+
+
+def test_values_against_scores_draw_the_selected_strong():
+    points = [Point("bc 0", 1.0, 2.0, 0.1, "bc", False), Point("bc 1", 2.0, 3.0, 0.1, "bc", True)]
+    picture = values_against_scores(points, styles(["bc"]), "true", "offline")
+    assert picture is not None
+    assert [(s.name, s.emphasis) for s in picture.series] == [("BC", False), ("BC, selected", True)]
+    assert values_against_scores([], {}, "true", "offline") is None
+
+
+def test_a_course_that_diverged_does_not_flatten_the_others():
+    updates = np.arange(3.0)
+    calm, wild = Curve(updates, np.array([0.0, 5.0, 12.0])), Curve(updates, np.array([0.0, 1e9, 1e12]))
+    picture = courses("expert", [(calm, "converged"), (wild, "diverged")], "discounted value", truth=10.0)
+    assert picture.y_range == (-1.0, 13.0)
+    assert picture.lines == (Line("y", 10.0, "true value"),)
 
 
 def test_an_algorithm_looks_the_same_in_every_report():
@@ -137,25 +192,37 @@ KINDS = {
     "bars": Picture("bars", "title", "says", "x", "y", (Series("b", STYLES[2], X, X, "bars"),), y_range=(0.0, 9.0)),
     "dots": Picture("dots", "title", "says", "x", "y", (ROW,), identity=True, x_names=("one",)),
 }
+LEGENDS = {"lines": {"a"}, "rows": {"ref"}, "bars": {"b"}, "dots": {"row", "estimate = truth"}}
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_a_figure_shows_what_its_picture_holds(name):
     picture = KINDS[name]
-    (axes,) = figures.draw(picture).axes
+    (axes,) = paper.draw(picture).axes
     assert (axes.get_xlabel(), axes.get_ylabel()) == (picture.x, picture.y)
     assert [label.get_text() for label in axes.get_yticklabels()] == ["row"] or not picture.y_names
     if picture.y_range is not None:
         assert axes.get_ylim() == picture.y_range
     legend: Any = axes.get_legend()
-    shown = {text.get_text() for text in legend.get_texts()}
-    assert shown == {"lines": {"a"}, "rows": {"ref"}, "bars": {"b"}, "dots": {"row", "estimate = truth"}}[name]
+    assert {text.get_text() for text in legend.get_texts()} == LEGENDS[name]
+
+
+def test_several_pictures_are_panels_with_one_legend():
+    figure = paper.draw(*KINDS.values(), KINDS["lines"])
+    assert [axes.axison for axes in figure.axes] == [True] * 5 + [False] * 3
+    (legend,) = figure.legends
+    assert {text.get_text() for text in legend.get_texts()} == set.union(*LEGENDS.values())
 
 
 def test_figures_are_written_in_every_format_with_the_same_bytes(tmp_path):
     drawn = [("rows", KINDS["rows"])]
-    first, second = (figures.save(drawn, tmp_path / folder) for folder in ("one", "two"))
+    first, second = (paper.save(drawn, tmp_path / folder) for folder in ("one", "two"))
     assert [path.name for path in first] == ["rows.png", "rows.svg", "rows.pdf"]
     for path, again in zip(first, second):
         assert path.read_bytes() == again.read_bytes()
     assert [path.read_bytes()[:4] for path in (first[0], first[2])] == [b"\x89PNG", b"%PDF"]
+
+
+def test_a_file_that_is_no_figure_is_refused(tmp_path):
+    with pytest.raises(IlbrlError, match=r"is no figure; name a file that ends in \.png, \.svg, \.pdf"):
+        paper.save_as(tmp_path / "x.doc", estimates_against_truth([Point("a", 1.0, 2.0)]))

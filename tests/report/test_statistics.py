@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from ilbrl.base.errors import IlbrlError
-from ilbrl.report import bootstrap, pertask, statistics
+from ilbrl.report import bootstrap, statistics
 
 # rng = default_rng(7); OURS = rng.normal(60, 25, (6, 4)).round(1); THEIRS = rng.normal(50, 25, (5, 4)).round(1), with
 # THEIRS[0, 0] = OURS[0, 0] for a tie
@@ -118,10 +118,27 @@ def test_bad_scores_are_refused_in_a_sentence():
 
 
 def test_per_task_mean_and_its_normal_interval():
-    found = pertask.normal_mean(np.array([1.0, 2.0, 3.0, 6.0]))
+    found = statistics.normal_mean(np.array([1.0, 2.0, 3.0, 6.0]))
     assert found.value == 3.0
     assert found.half_width == pytest.approx(1.959963984540054 * np.sqrt(14 / 3) / 2)
-    assert np.isnan(pertask.normal_mean(np.array([5.0])).half_width)
+    assert np.isnan(statistics.normal_mean(np.array([5.0])).half_width)
+
+
+def test_runs_that_agree_by_chance_are_no_surer_than_their_episodes():
+    """Two runs of 20 episodes each, whose returns vary by 78: −138.3 and −137.7 are not known to ± 0.6."""
+    error = 78 / np.sqrt(20)
+    found = statistics.normal_mean(np.array([-138.3, -137.7]), np.array([error, error]))
+    assert found.half_width == pytest.approx(1.959963984540054 * error / np.sqrt(2))
+    apart = np.array([-300.0, 0.0])  # the runs differ more than episodes explain: their spread counts
+    assert statistics.normal_mean(apart, np.array([error, error])) == statistics.normal_mean(apart)
+    assert statistics.normal_mean(apart[:1], np.array([error])).std_error == pytest.approx(error)
+    assert statistics.normal_mean(apart, np.array([np.nan, error])) == statistics.normal_mean(apart)
+
+
+def test_clearly_above_means_the_whole_interval():
+    found = statistics.Mean(10.0, 1.0, 1.96, 30)
+    assert [found.clearly_above(value) for value in (8.0, 8.05, 11.0)] == [True, False, False]
+    assert statistics.Mean(10.0, np.nan, np.nan, 1).clearly_above(9.9)
 
 
 def test_not_distinguishable_is_welch_s_test():
@@ -129,6 +146,26 @@ def test_not_distinguishable_is_welch_s_test():
     for _ in range(50):
         ours, best = rng.normal(0, 1, 5), rng.normal(1.5, 3, 8)
         found: Any = stats.ttest_ind(ours, best, equal_var=False)
-        assert pertask.indistinguishable(ours, best) == (found.pvalue >= 0.05)
-    assert pertask.indistinguishable(np.array([1.0]), np.array([2.0, 3.0]))
-    assert not pertask.indistinguishable(np.array([1.0, 1.0]), np.array([2.0, 2.0]))
+        assert statistics.indistinguishable(ours, best) == (found.pvalue >= 0.05)
+    assert statistics.indistinguishable(np.array([1.0]), np.array([2.0, 3.0]))
+    assert not statistics.indistinguishable(np.array([1.0, 1.0]), np.array([2.0, 2.0]))
+
+
+def test_the_t_interval_of_a_mean_is_student_s():
+    """For the mean of one task the bootstrap's standard deviation is known: s √((n − 1) / n) / √n."""
+    scores = np.array([[3.0], [5.0], [10.0], [14.0]])
+    drawn = bootstrap.bootstrap(scores, statistics.mean, np.random.default_rng(0), 200_000)
+    found = bootstrap.t_interval(statistics.mean(scores), drawn, runs=4, tasks=1)
+    low, high = stats.t.interval(0.95, 3, loc=8.0, scale=stats.sem(scores[:, 0]))
+    assert found.low == pytest.approx(low, abs=0.05)
+    assert found.high == pytest.approx(high, abs=0.05)
+    assert bootstrap.t_interval(statistics.mean(scores), drawn, runs=1, tasks=1).holds_zero
+
+
+def test_two_runs_of_each_prove_nothing():
+    ours, theirs = np.array([[80.0], [82.0]]), np.array([[65.0], [75.0]])
+    rng = np.random.default_rng(0)
+    assert not bootstrap.comparison(
+        ours, theirs, bootstrap.difference(statistics.iqm), rng
+    ).holds_zero  # percentiles stay within what was seen
+    assert bootstrap.cautious_difference(ours, theirs, statistics.iqm, rng).holds_zero

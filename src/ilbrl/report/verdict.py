@@ -180,7 +180,8 @@ def _better_played(run: Run, clearly: bool = False) -> list[str]:
         return []
     scores = f"{number(files[best].mean.value)} against {number(ours.mean.value)}"
     how = "within what episodes vary by" if chance else "more than episodes vary by"
-    return [f"Played in the environment, the file of {display(best)} did better: {scores}, {how}."]
+    file = f"the file of {display(best)} (policies/{best}/best.safetensors)"
+    return [f"Played in the environment, {file} did better: {scores}, {how}."]
 
 
 def _rivals(run: Run) -> list[str]:

@@ -1,0 +1,186 @@
+"""The verdict in words: the sentences are what a reader acts on, so they are tested as sentences."""
+
+import json
+
+import pytest
+
+from ilbrl.report import summarise
+from ilbrl.report.summary import why_no_scores
+from ilbrl.report.verdict import verdict
+from ilbrl.results import read_run
+
+
+@pytest.fixture
+def hopper(committed, copy):
+    """BC selected; its three seeds and those of four other algorithms played, 30 episodes each."""
+    return copy(committed["hopper"])
+
+
+@pytest.fixture
+def rescore(hopper, edit):
+    """`rescore(algorithm, seed, score, spread=3.0)`: what final.json says of one policy, in scores."""
+    scale = 32.5457  # returns per score in hopper
+
+    def change(algorithm, seed, score, spread=3.0):
+        def written(final):
+            for each in final["scores"]:
+                if each["algorithm"] == algorithm and (seed is None or each["policy_seed"] == seed):
+                    each.update(score=score, return_mean=scale * score, return_std=scale * spread)
+
+        edit(hopper / "final.json", written)
+
+    return change
+
+
+def said(folder):
+    return verdict(read_run(folder))
+
+
+def test_the_number_is_about_the_file_and_the_seeds_stand_beside_it(hopper, rescore, edit):
+    for algorithm in ("ilbrl", "ilbrl-unweighted", "smodice", "oril"):
+        rescore(algorithm, None, 70.0)
+    for seed, score in enumerate((60.0, 84.45, 72.0)):
+        rescore("bc", seed, score, spread=5.0)
+    edit(
+        hopper / "tuning.json",
+        lambda tuning: tuning["trust"].update(verdict="trust", reasons=["all known policies fit"]),
+    )
+    found = said(hopper)
+    assert (found.grade, found.headline) == ("good", "Deploy BC")
+    assert found.which.startswith("BC, configuration 3, seed 1. The highest offline value")
+    assert found.how_good[:3] == (
+        "True normalised score of this file 84.5 ± 1.8 (mean of 30 episodes, which vary by ± 5.00).",
+        "The 3 seeds of its configuration reach 60.0 to 84.5, 72.1 on average.",
+        "That is 25.9 above the policy that made the logs (58.6), 50 % of the way to the expert (110.3).",
+    )
+    assert found.trust == "The offline numbers can be trusted. All known policies fit."
+
+
+def test_the_interval_of_an_estimate_holds_how_far_known_policies_were_missed(hopper, edit):
+    def miss(tuning):
+        chosen = next(each for each in tuning["configurations"] if each["id"] == tuning["chosen"])
+        for policy, off in zip(chosen["policies"].values(), (83.0, -129.0)):
+            policy["estimate"] = policy["truth"] + off
+
+    edit(hopper / "tuning.json", miss)
+    edit(hopper / "selection.json", lambda s: s["algorithms"]["bc"].update(value_std_error=0.1))
+    edit(hopper / "selection.json", lambda s: s["overall"].update(value=-191.2))
+    assert said(hopper).how_good[-1] == (
+        "Estimated discounted value -191.2 ± 212.6 (from logs alone; known policies were missed by 108.5)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("score", "spread", "ending"),
+    [
+        (50.0, 3.0, "8.57 below the policy that made the logs (58.6)."),
+        (60.0, 30.0, "the policy that made the logs (58.6): within the interval, so the difference may be chance."),
+    ],
+)
+def test_a_policy_not_clearly_above_the_logs_is_bad_news(hopper, rescore, score, spread, ending):
+    rescore("bc", 1, score, spread)
+    found = said(hopper)
+    assert (found.grade, found.headline) == ("bad", "BC is no better than the logs")
+    assert found.how_good[2].endswith(ending)
+    assert summarise([hopper]).bad_news
+
+
+def test_a_better_algorithm_is_named_when_the_final_play_shows_one(hopper, rescore, edit):
+    for seed in range(3):
+        rescore("bc", seed, 80.0)
+        rescore("smodice", seed, 95.0)
+    edit(hopper / "tuning.json", lambda tuning: tuning["trust"].update(verdict="trust"))
+    found = said(hopper)
+    assert found.grade == "care"
+    assert found.what_would_change[0] == (
+        "Played in the environment, the file of SMODICE (policies/smodice/best.safetensors) did better: 95.0 against"
+        " 80.0, more than episodes vary by."
+    )
+    rescore("smodice", None, 81.0, spread=20.0)
+    found = said(hopper)
+    assert found.grade == "good"
+    assert found.what_would_change[0].endswith("81.0 against 80.0, within what episodes vary by.")
+
+
+def test_returns_are_compared_with_the_measured_return_of_the_logging_policy(played, copy, edit):
+    folder = copy(played)
+    algorithm = json.loads((folder / "selection.json").read_text())["overall"]["algorithm"]
+
+    def reach(final):
+        final["references"] = {"logs": {"true_return": -500.0}}
+        for each in final["scores"]:
+            if each["algorithm"] == algorithm:
+                each.update(return_mean=-400.0, return_std=5.0)
+
+    edit(folder / "final.json", reach)
+    found = said(folder)
+    assert "no better" not in found.headline
+    assert found.how_good[0].startswith("True return of an episode of this file -400.0 ± ")
+    assert any(each.startswith("That is 100.0 above the policy that made the logs (-500.0)") for each in found.how_good)
+
+
+def test_a_file_that_was_not_played_is_not_given_its_sisters_score(hopper, edit):
+    edit(hopper / "selection.json", lambda s: s["algorithms"]["bc"].update(best_seed=7))
+    found = said(hopper)
+    assert found.how_good[:2] == (
+        "True normalised score 74.7 ± 15.6: mean of 3 seeds.",
+        "The file to deploy was not played itself.",
+    )
+
+
+def test_a_run_that_was_played_does_not_deny_it_without_its_results(hopper):
+    (hopper / "results.csv").unlink()
+    found = summarise([hopper])
+    assert found.verdicts[0].how_good[-1].startswith("An environment was played, but results.csv")
+    assert why_no_scores(found).startswith("An environment was played, but results.csv")
+
+
+def test_distrust_and_no_selection_are_bad_news(finished, copy, edit):
+    folder = copy(finished)
+    edit(folder / "tuning.json", lambda tuning: tuning["trust"].update(verdict="distrust"))
+    found = summarise([folder])
+    assert found.bad_news
+    assert found.verdicts[0].headline.endswith(", but do not rely on it")
+    assert found.verdicts[0].how_good[-1] == "No environment was played, so this estimate is all there is."
+    edit(folder / "selection.json", lambda s: s.update(overall=None, nothing="every candidate diverged"))
+    assert (said(folder).headline, said(folder).which) == ("No policy to deploy", "Every candidate diverged.")
+    (folder / "selection.json").unlink()
+    assert said(folder).which == "The study has not come to its selection: continue it with the same command."
+
+
+def test_rivals_are_measured_in_standard_errors(hopper, edit):
+    def close(selection):
+        algorithms = selection["algorithms"]
+        for each in algorithms.values():
+            each.update(value=100.0, value_std_error=1.7)
+        algorithms["bc"]["value"], algorithms["oril"]["value"] = 200.0, 200.0 - 1.7 * 2**0.5
+
+    edit(hopper / "selection.json", close)
+    noise = "1.0 standard errors: another seed could turn the order"
+    assert f"ORIL came second, 2.40 behind in offline value ({noise})." in said(hopper).what_would_change
+    edit(hopper / "selection.json", lambda s: s["algorithms"]["oril"].update(value=207.0))
+    changes = said(hopper).what_would_change
+    assert "ORIL is 7.00 ahead in offline value, from evaluations that had not converged." in changes
+
+
+def test_everything_on_record_that_could_turn_the_answer_is_said(hopper, edit):
+    edit(
+        hopper / "data.json",
+        lambda data: next(iter(data["datasets"].values()))["findings"].append({"level": "warning"}),
+    )
+    edit(hopper / "results.csv", lambda row: row.update(verdict="" if row["algorithm"] == "oril" else row["verdict"]))
+    changes = said(hopper).what_would_change
+    for expected in (
+        "The evaluator was checked on only 2 known policies; more would say more.",
+        "12 of 60 candidates have no verdict: results.csv does not say one.",
+        "The doctor has 1 warning about the logs: see below.",
+        "Files are missing or damaged: see the list below.",
+    ):
+        assert expected in changes
+    assert any(change.endswith("had values still moving at the end: evaluate longer.") for change in changes)
+
+
+def test_values_that_still_moved_are_said(finished, copy, edit):
+    folder = copy(finished)
+    edit(folder / "selection.json", lambda s: [each.update(moving=True) for each in s["algorithms"].values()])
+    assert said(folder).which.endswith("Too few of its evaluations had converged: values still moving had to count.")
