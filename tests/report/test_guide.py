@@ -1,4 +1,4 @@
-"""The examples of docs/report.md and docs/statistics.md run as printed, and the small print repeats a measured table."""
+"""The examples of report.md and statistics.md run as printed, and the small print repeats a measured table."""
 
 import re
 import shlex

@@ -74,7 +74,7 @@ def test_calibration_is_of_the_chosen_evaluator(drawn, played):
     chosen = run.tuning.chosen_evaluator.policies["expert"]
     expert = next(s for s in drawn["calibration"].series if s.name == "expert")
     assert (expert.x[0], expert.y[0]) == (chosen.truth, chosen.estimate)
-    assert expert.high[0] - expert.y[0] == pytest.approx(1.96 * chosen.std_error, rel=1e-3)
+    assert (expert.high[0] - expert.y[0]) / 1.96 == pytest.approx(chosen.std_error, rel=1e-3)
     assert drawn["calibration"].x == f"true {run.tuning.quantity}"
 
 

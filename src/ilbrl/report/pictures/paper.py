@@ -143,6 +143,6 @@ def _write(figure: Figure, path: Path) -> None:
     import matplotlib
 
     metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix.lower())
-    same_bytes = {"svg.hashsalt": "ilbrl", "pdf.fonttype": 42}  # for the same picture
-    with matplotlib.rc_context(same_bytes), written_whole(path) as partial:
+    # settings that make the same picture the same bytes
+    with matplotlib.rc_context({"svg.hashsalt": "ilbrl", "pdf.fonttype": 42}), written_whole(path) as partial:
         figure.savefig(partial, dpi=150, metadata=metadata)
