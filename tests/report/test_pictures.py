@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ilbrl.agents import AGENTS
 from ilbrl.base.errors import IlbrlError
-from ilbrl.report.pictures import STYLES, Line, Picture, Series, band, frame, paper, styles
+from ilbrl.report.pictures import STYLES, Line, Picture, Series, band, display, frame, paper, styles
 from ilbrl.report.pictures.evaluator import (
     BLIND,
     SEEN,
@@ -167,9 +168,16 @@ def test_a_course_that_diverged_does_not_flatten_the_others():
 
 def test_an_algorithm_looks_the_same_in_every_report():
     assert styles(["bc"])["bc"] == styles(["ilbrl", "smodice", "bc"])["bc"]
-    looks = styles(["ilbrl", "ilbrl-unweighted", "bc", "smodice", "oril"])
-    assert len({(s.marker, s.dash) for s in looks.values()}) == 5  # told apart without colour
-    assert len({s.colour for s in looks.values()}) == 5
+    looks = styles(list(AGENTS))
+    assert len({(s.marker, s.dash) for s in looks.values()}) == len(AGENTS)  # told apart without colour
+    assert len({s.colour for s in looks.values()}) == len(AGENTS)
+    assert {name: look.colour for name, look in looks.items()} == {name: a.colour for name, a in AGENTS.items()}
+
+
+def test_algorithms_that_are_no_agents_are_drawn_too():
+    assert display("ilbrl · run") == "ILBRL · run"
+    looks = styles(["ilbrl · a", "ilbrl · b", "mine"])
+    assert len({s.colour for s in looks.values()}) == 3
 
 
 def lightness(colour: str) -> float:
@@ -180,8 +188,9 @@ def lightness(colour: str) -> float:
 
 
 def test_colours_stand_out_from_light_and_dark_grounds():
-    assert all(lightness(style.colour) < 65 for style in STYLES)
-    assert all(lightness(style.dark) > 60 for style in STYLES)
+    for style in (*STYLES, *styles(list(AGENTS)).values()):
+        assert lightness(style.colour) < 65
+        assert lightness(style.dark) > 60
 
 
 X = np.arange(3.0)

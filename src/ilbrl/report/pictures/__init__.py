@@ -1,7 +1,8 @@
 """What a picture is, before anybody draws it: series with their uncertainty, reference lines, a sentence to read it by.
 
 A picture is data. `paper.py` draws it with matplotlib, the page's script draws it on screen; neither computes anything.
-Both use the palette below: Okabe and Ito's colours, with markers and dashes for grey prints.
+Both use the palette below: Okabe and Ito's colours, with markers and dashes for grey prints. Names and colours of
+algorithms are the agents' own.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from ilbrl.agents import AGENTS
 from ilbrl.results.tables import Curve
 
 LINE_POINTS = 60
@@ -39,28 +41,26 @@ STYLES = (
 NEUTRAL = Style("#555555", "#B5B5B5", "o", "--")
 VERDICTS = {"converged": STYLES[0], "moving": STYLES[4]._replace(dash="--"), "diverged": STYLES[1]._replace(dash=":")}
 
-NAMES = {
-    "ilbrl": "ILBRL",
-    "ilbrl-unweighted": "ILBRL, unweighted",
-    "bc": "BC",
-    "smodice": "SMODICE",
-    "oril": "ORIL",
-    "td3bc": "TD3-BC, true reward",
-}
-_ORDER = ("ilbrl", "bc", "smodice", "oril", "ilbrl-unweighted", "td3bc")
-
 
 def display(algorithm: str) -> str:
-    """The name in print; of `algorithm · study` only the first part has one."""
-    head, dot, study = algorithm.partition(" · ")
-    return NAMES.get(head, head) + dot + study
+    """The name in print; of `algorithm · run` only the first part has one."""
+    name, dot, run = algorithm.partition(" · ")
+    return (AGENTS[name].title if name in AGENTS else name) + dot + run
 
 
 def styles(algorithms: Sequence[str]) -> dict[str, Style]:
     """An algorithm looks the same in every report, unless one report holds it twice or knows others."""
-    if set(algorithms) <= set(_ORDER):
-        return {name: STYLES[_ORDER.index(name)] for name in algorithms}
-    return {name: STYLES[i % len(STYLES)] for i, name in enumerate(algorithms)}
+    if not set(algorithms) <= set(AGENTS):
+        return {name: STYLES[i % len(STYLES)] for i, name in enumerate(algorithms)}
+    places = list(AGENTS)
+    return {name: _coloured(AGENTS[name].colour, STYLES[places.index(name) % len(STYLES)]) for name in algorithms}
+
+
+def _coloured(colour: str, style: Style) -> Style:
+    """On a dark ground a colour outside the palette is shown half way to white."""
+    known = {each.colour: each.dark for each in STYLES}
+    halfway = "#" + "".join(f"{(int(colour[i : i + 2], 16) + 255) // 2:02X}" for i in (1, 3, 5))
+    return style._replace(colour=colour, dark=known.get(colour, halfway))
 
 
 class Line(NamedTuple):
