@@ -14,6 +14,7 @@ from ilbrl.base.errors import IlbrlError
 from ilbrl.data.dataset import Dataset
 from ilbrl.data.doctor import Finding, examine
 from ilbrl.data.formats import FORMATS
+from ilbrl.data.joining import same_actions
 from ilbrl.data.loading import load, save
 from ilbrl.data.reading import Reading
 from ilbrl.data.summary import columns, plot, sparkline, summarise
@@ -64,8 +65,10 @@ def inspect(
         plot: Write histograms of everything to this PNG file.
         reading: What the files do not say.
     """
-    dataset = load(what, reading)
-    findings = examine(dataset, None if expert is None else load(expert, reading))
+    dataset, demonstrations = load(what, reading), None
+    if expert is not None:
+        dataset, demonstrations = same_actions([dataset, load(expert, reading)])
+    findings = examine(dataset, demonstrations)
     if plot is not None:
         _plot(dataset, plot)
     if json:
@@ -154,6 +157,9 @@ def _show(dataset: Dataset, findings: list[Finding]) -> None:
         if matrix.shape[1] > 40:
             table.add_row(f"… {matrix.shape[1] - 40} more {name} (--json has all)")
     console.print(table)
+    if facts["choices"]:
+        shares = [f"{name} {count / facts['transitions']:.1%}" for name, count in facts["choices"].items()]
+        console.print(f"actions: {', '.join(shares[:20])}{' …' * (len(shares) > 20)}", markup=False)
     _show_policy(console, facts["behaviour_policy"])
     for finding in findings:
         console.print(f"[{_STYLES[finding.grade]}]{finding.grade:>7}[/] {finding.message}")

@@ -1,9 +1,10 @@
 """Logged data: the dataset, its readers and writers, the doctor, splits, and the built-in benchmark."""
 
-from ilbrl.data.dataset import Dataset, concatenate
+from ilbrl.data.dataset import Dataset
 from ilbrl.data.formats.arrays import from_arrays
 from ilbrl.data.formats.frame import from_frame
+from ilbrl.data.joining import concatenate, same_actions
 from ilbrl.data.loading import load, save
 from ilbrl.data.reading import Reading
 
-__all__ = ["Dataset", "Reading", "concatenate", "from_arrays", "from_frame", "load", "save"]
+__all__ = ["Dataset", "Reading", "concatenate", "from_arrays", "from_frame", "load", "same_actions", "save"]

@@ -33,6 +33,7 @@ class Dataset:
     source_rows: np.ndarray | None = None  # [N] int64 where each row stands in the source; None: one after the other
     action_low: np.ndarray | None = None  # [act_dim]; None: unknown, or discrete
     action_high: np.ndarray | None = None
+    action_names: tuple[str, ...] | None = None  # of discrete actions 0, 1, …; None: not declared, or real-valued
     policy: Policy | None = None  # the behaviour policy, where the file carries it
     source: str = "arrays"
     notes: tuple[str, ...] = field(default=())  # what a reader had to decide; shown by the doctor
@@ -43,6 +44,21 @@ class Dataset:
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, _frozen(name, np.asarray(getattr(self, name)), self.source))
         self._check_shapes()
+        self._check_names()
+
+    def _check_names(self) -> None:
+        names = self.action_names
+        if names is None:
+            return
+        if not self.discrete or not names or len(set(names)) < len(names):
+            raise IlbrlError(f"{self.source}: action names are for discrete actions, at least one and each once")
+        strange = (self.actions < 0) | (self.actions >= len(names))
+        if strange.any():
+            row = np.argmax(strange)
+            raise IlbrlError(
+                f"{self.source}: action {self.actions[row]} in row {self.source_row(row)} is not one of the"
+                f" {len(names)} that are declared"
+            )
 
     def _check_shapes(self) -> None:
         n = len(self.observations)
@@ -76,7 +92,7 @@ class Dataset:
         return len(self.observations)
 
     def __repr__(self) -> str:
-        kind = "discrete" if self.discrete else f"{self.act_dim} numbers"
+        kind = f"{self.num_actions} choices" if self.discrete else f"{self.act_dim} numbers"
         return (
             f"Dataset({self.source!r}: {len(self):,} transitions in {self.num_episodes:,} episodes,"
             f" observations of {self.obs_dim} numbers, actions {kind}"
@@ -94,6 +110,18 @@ class Dataset:
     @property
     def discrete(self) -> bool:
         return self.actions.dtype == np.int64
+
+    @property
+    def num_actions(self) -> int:
+        """How many discrete actions there are: as declared, else one more than the largest number taken."""
+        if not self.discrete:
+            raise IlbrlError(f"{self.source}: its actions are real-valued and have no number")
+        return len(self.action_names) if self.action_names is not None else int(self.actions.max(initial=-1)) + 1
+
+    @property
+    def choice_names(self) -> tuple[str, ...]:
+        """Names of the discrete actions; their numbers where none are declared."""
+        return self.action_names or tuple(map(str, range(self.num_actions)))
 
     @cached_property
     def action_range(self) -> tuple[np.ndarray, np.ndarray]:
@@ -181,7 +209,7 @@ class Dataset:
         return self._rows(slice(start, stop))
 
     def _rows(self, rows: slice | np.ndarray) -> Dataset:
-        arrays = {name: getattr(self, name) for name in _PER_ROW}
+        arrays = {name: getattr(self, name) for name in PER_ROW}
         picked = {name: array[rows] for name, array in arrays.items() if array is not None}
         if isinstance(rows, np.ndarray):  # an unfinished episode must stay apart from what now follows it
             last = np.cumsum(self.episode_lengths)[self.episode_of[rows[:-1]]] - 1 == rows[:-1]
@@ -206,6 +234,8 @@ class Dataset:
             if array is not None and name != "source_rows":
                 digest.update(f"{name}{array.dtype}{array.shape}".encode())
                 digest.update(array.data)
+        if self.action_names is not None:
+            digest.update(repr(self.action_names).encode())
         return digest.hexdigest()
 
 
@@ -222,7 +252,7 @@ _DTYPES = {
     "action_low": np.float32,
     "action_high": np.float32,
 }
-_PER_ROW = [name for name in _DTYPES if not name.startswith("action_")]
+PER_ROW = [name for name in _DTYPES if not name.startswith("action_")]
 assert set(_DTYPES) <= {f.name for f in fields(Dataset)}
 
 
@@ -237,44 +267,3 @@ def _frozen(name: str, array: np.ndarray, source: str) -> np.ndarray:
         frozen = np.ascontiguousarray(array, dtype).view()
     frozen.flags.writeable = False
     return frozen
-
-
-def concatenate(parts: Sequence[Dataset]) -> Dataset:
-    """Join datasets row after row; `is_expert` says which rows came from an `as_expert()` part.
-
-    A part whose last episode was cut by its end gets a time-out there, so that it does not run into the next.
-    Optional fields survive where every part has them, but for the numbers of rows in their sources; bounds must agree.
-    """
-    if not parts:
-        raise IlbrlError("nothing to concatenate")
-    first = parts[0]
-    for part in parts[1:]:
-        if (part.obs_dim, part.act_dim, part.discrete) != (first.obs_dim, first.act_dim, first.discrete):
-            raise IlbrlError(f"cannot join {part!r} with {first!r}: observations and actions must have the same shape")
-    arrays: dict[str, np.ndarray | None] = {}
-    for name in _PER_ROW:
-        columns = [getattr(part, name) for part in parts]
-        if name == "is_expert" and any(column is not None for column in columns):
-            columns = [np.zeros(len(p), bool) if c is None else c for p, c in zip(parts, columns)]
-        kept = [column for column in columns if column is not None]
-        arrays[name] = np.concatenate(kept) if len(kept) == len(columns) else None
-    arrays["source_rows"] = None
-    timeouts, ends = arrays["timeouts"], np.cumsum([len(part) for part in parts])
-    assert timeouts is not None
-    cuts = [end - 1 for part, end in zip(parts[:-1], ends) if len(part) and not part.complete[-1]]
-    timeouts[cuts] = True
-    notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
-    warnings = tuple(dict.fromkeys(warning for part in parts for warning in part.warnings))
-    if cuts:
-        notes += (f"rows {', '.join(map(str, cuts))}: an unfinished last episode was closed as a time-out when joined",)
-    bounds = {}
-    for name in ("action_low", "action_high"):
-        known = [getattr(part, name) for part in parts if getattr(part, name) is not None]
-        if any(not np.array_equal(bound, known[0]) for bound in known):
-            told = "; ".join(f"{part.source} {getattr(part, name)}" for part in parts)
-            raise IlbrlError(f"cannot join datasets whose {name} differ ({told}); both need the same bounds")
-        bounds[name] = known[0] if known else None
-    policy = first.policy if all(part.policy is first.policy for part in parts) else None
-    source = " + ".join(dict.fromkeys(part.source for part in parts))
-    about = {"policy": policy, "source": source, "notes": notes, "warnings": warnings}
-    return Dataset(**arrays, **bounds, **about)  # pyright: ignore[reportArgumentType]

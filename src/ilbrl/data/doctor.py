@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Literal
 
+import numpy as np
+
 from ilbrl.base.errors import IlbrlError
-from ilbrl.data import checks, rows
+from ilbrl.data import actions, checks, rows
 from ilbrl.data.checks import GRADES, Finding
 from ilbrl.data.dataset import Dataset
 
@@ -15,14 +17,15 @@ __all__ = ["CHECKS", "Finding", "Purpose", "examine", "require_healthy"]
 Purpose = Literal["imitation", "evaluation"]
 CHECKS: dict[str, Callable[[Dataset], Iterator[Finding]]] = {
     "finite": checks.check_finite,
-    "actions": checks.check_action_bounds,
+    "actions": actions.check_bounds,
+    "choices": actions.check_choices,
     "outliers": checks.check_outliers,
     "columns": checks.check_columns,
     "ends": checks.check_ends,
     "continuity": rows.check_continuity,
     "lengths": checks.check_lengths,
     "duplicates": rows.check_duplicates,
-    "policy": checks.check_policy,
+    "policy": actions.check_policy,
     "reader": checks.check_notes,
 }
 
@@ -34,7 +37,8 @@ def examine(dataset: Dataset, expert: Dataset | None = None, purpose: Purpose = 
     """
     if len(dataset) == 0:
         return [Finding("error", "empty", None, None, "there is not a single transition")]
-    findings = [finding for check in CHECKS.values() for finding in check(dataset)]
+    with np.errstate(all="ignore"):  # NaN and infinity are findings, not faults of the checks
+        findings = [finding for check in CHECKS.values() for finding in check(dataset)]
     findings += _check_rewards(dataset, purpose)
     if expert is not None:
         findings += rows.check_expert(dataset, expert)

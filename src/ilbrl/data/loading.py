@@ -65,7 +65,7 @@ def load(what: str | Path, reading: Reading | None = None, *, quiet: bool = Fals
     if spec.count == 0:
         raise IlbrlError(f"{what}: asks for no {spec.unit} at all")
     reading = (reading or Reading()).with_mapping()
-    return _first(reading.bounded(_whole(spec, reading, quiet)), spec)
+    return _first(reading.completed(_whole(spec, reading, quiet)), spec)
 
 
 def _exists(where: str) -> bool:

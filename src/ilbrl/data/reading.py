@@ -17,7 +17,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ import numpy as np
 
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data.dataset import Dataset
+from ilbrl.data.joining import with_action_names
 
 FIELDS = (
     "observations", "actions", "next_observations", "rewards", "terminals", "timeouts", "log_probs", "is_expert",
@@ -48,6 +49,10 @@ class Reading:
     the logs where it exceeds [-1, 1]."""
     action_high: tuple[float, ...] = ()
     """Highest allowed action."""
+    action_names: tuple[str, ...] = ()
+    """All discrete actions by name, in the order of their numbers: left right stay."""
+    num_actions: int | None = None
+    """How many discrete actions there are, where they have no names."""
     max_episode_steps: int | None = None
     """After how many steps an episode was stopped, for logs that do not mark it."""
 
@@ -55,6 +60,8 @@ class Reading:
         _check_fields(self.columns, "--columns")
         if self.max_episode_steps is not None and self.max_episode_steps < 1:
             raise IlbrlError(f"--max-episode-steps {self.max_episode_steps}: an episode has at least one step")
+        if self.num_actions is not None and not 1 <= self.num_actions <= 1_000_000:
+            raise IlbrlError(f"--num-actions {self.num_actions}: between 1 and 1,000,000 actions can be told apart")
 
     @property
     def names(self) -> dict[str, str | list[str]]:
@@ -67,8 +74,10 @@ class Reading:
         told = {name: value for name, value in self._mapped().items() if name not in FIELDS}
         return replace(self, **{name: value for name, value in told.items() if not getattr(self, name)})
 
-    def bounded(self, dataset: Dataset) -> Dataset:
-        """The dataset with the bounds stated here, where they are."""
+    def completed(self, dataset: Dataset) -> Dataset:
+        """The dataset with the bounds, names or number of actions stated here, where they are."""
+        if self.action_names or self.num_actions is not None:
+            dataset = with_action_names(dataset, self.action_names or list(map(str, range(self.num_actions or 0))))
         stated = {name: np.array(getattr(self, name)) for name in ("action_low", "action_high") if getattr(self, name)}
         if not stated:
             return dataset
@@ -170,20 +179,22 @@ def _read_mapping(path: Path) -> dict[str, Any]:
         raise IlbrlError(f"{path}: cannot be read as a mapping file ({error})") from None
     if not isinstance(entries, dict):
         raise IlbrlError(f'{path}: a mapping file has lines such as actions = "torque"')
-    _check_fields(entries, str(path), (*FIELDS, "action_low", "action_high", "max_episode_steps"))
+    _check_fields(
+        entries, str(path), (*FIELDS, *(f.name for f in fields(Reading) if f.name not in ("columns", "mapping")))
+    )
     return {name: _checked(name, value, path) for name, value in entries.items()}
 
 
 def _checked(name: str, value: Any, path: Path) -> Any:
     values = value if isinstance(value, list) else [value]
-    if name in FIELDS:
+    if name in FIELDS or name == "action_names":
         if values and all(isinstance(each, str) for each in values):
-            return value
-        raise IlbrlError(f"{path}: {name} must be the name of a column, or a list of names")
-    if name == "max_episode_steps":
+            return value if name in FIELDS else tuple(values)
+        raise IlbrlError(f"{path}: {name} must be a name, or a list of names")
+    if name in ("max_episode_steps", "num_actions"):
         if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**63:
             return value
-        raise IlbrlError(f"{path}: max_episode_steps must be a whole number of steps, at least 1")
+        raise IlbrlError(f"{path}: {name} must be a whole number, at least 1")
     if values and all(isinstance(each, int | float) and not isinstance(each, bool) for each in values):
         try:
             return tuple(float(each) for each in values)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ilbrl.data.actions import check_choices_of_expert
 from ilbrl.data.checks import Finding, counted
 from ilbrl.data.dataset import Dataset
 
@@ -73,6 +74,8 @@ def check_expert(dataset: Dataset, expert: Dataset) -> Iterator[Finding]:
         message = f"the expert data does not fit: {expert!r} beside {dataset!r}"
         yield Finding("error", "expert", None, None, message)
         return
+    if dataset.discrete:
+        yield from check_choices_of_expert(dataset, expert)
     shared = np.isin(transition_fingerprints(expert), transition_fingerprints(dataset))
     if shared.any():
         row = expert.source_row(np.argmax(shared))

@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ilbrl.base.errors import IlbrlError
-from ilbrl.data.dataset import Dataset, concatenate
+from ilbrl.data.dataset import Dataset
+from ilbrl.data.joining import concatenate
 
 FEWEST = 10  # complete episodes: with fewer, a log is not split unless sizes are stated
 SHARES = {"training": 0.6, "validation": 0.1, "evaluation": 0.3}  # of a log, where no size is stated

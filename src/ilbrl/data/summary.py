@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ilbrl.base.files import written_whole
-from ilbrl.data.checks import log_prob_errors
+from ilbrl.data.actions import log_prob_errors
 from ilbrl.data.dataset import Dataset
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -33,6 +33,7 @@ def _facts(dataset: Dataset) -> dict[str, Any]:
         "obs_dim": dataset.obs_dim,
         "act_dim": dataset.act_dim,
         "discrete_actions": dataset.discrete,
+        "choices": _choices(dataset),
         "expert_transitions": None if dataset.is_expert is None else int(dataset.is_expert.sum()),
         "lengths": spread(dataset.episode_lengths),
         "returns": None if returns is None else spread(returns),
@@ -98,6 +99,14 @@ def _ranges(matrix: np.ndarray) -> dict[str, list[float | None]]:
         for name, measure in measures.items():
             ranges[name].append(_number(measure(column)))
     return ranges
+
+
+def _choices(dataset: Dataset) -> dict[str, int] | None:
+    """How often each discrete action was taken; None: actions are real-valued, or numbered in no useful way."""
+    if not dataset.discrete or not len(dataset) or dataset.actions.min() < 0 or dataset.num_actions > 10_000:
+        return None
+    counts = np.bincount(dataset.actions, minlength=dataset.num_actions)
+    return dict(zip(dataset.choice_names, counts.tolist()))
 
 
 def _behaviour(dataset: Dataset) -> dict[str, Any]:

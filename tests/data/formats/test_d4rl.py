@@ -10,7 +10,7 @@ import pytest
 
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset, Reading, load
-from ilbrl.data.checks import log_prob_errors
+from ilbrl.data.actions import log_prob_errors
 from ilbrl.data.formats import d4rl
 
 

@@ -160,7 +160,7 @@ def test_options_come_before_the_mapping_file(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("reward = 'r'", "there is no field 'reward'; the fields are observations"),
-        ("actions = 3", "actions must be the name of a column"),
+        ("actions = 3", "actions must be a name, or a list of names"),
         ("action_low = 'x'", "action_low must be a number"),
         ("action_low = 1" + "0" * 400, "action_low must be a number"),
         ("max_episode_steps = 0", "at least 1"),

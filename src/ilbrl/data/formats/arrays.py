@@ -36,6 +36,7 @@ def from_arrays(
     is_expert: ArrayLike | None = None,
     action_low: ArrayLike | None = None,
     action_high: ArrayLike | None = None,
+    action_names: Sequence[str] | None = None,
     policy: Policy | None = None,
     source: str = "arrays",
     source_rows: np.ndarray | None = None,
@@ -46,7 +47,8 @@ def from_arrays(
 
     `episodes` is any [N] label that changes where a new episode begins. `max_episode_steps` says when the
     environment stopped an episode, for logs that did not record it. `source_rows` says where each row stands in its
-    file, for messages about it.
+    file, for messages about it. Actions may be texts, which are numbered; `action_names` are the names of actions that
+    are numbers already.
     """
     given = {
         "observations": observations,
@@ -59,6 +61,8 @@ def from_arrays(
         "is_expert": is_expert,
     }
     decided, doubted = list(notes), list(warnings)
+    if action_names is None:
+        given["actions"], action_names = _choices(actions, source, source_rows)
     columns = {name: _column(name, array, source, source_rows) for name, array in given.items() if array is not None}
     labels = None if episodes is None else _one_per_row(np.asarray(episodes))
     _check_lengths(columns if labels is None else {**columns, "episodes": labels}, source)
@@ -78,6 +82,7 @@ def from_arrays(
     arrays: dict[str, Any] = columns
     bounds = {"action_low": action_low, "action_high": action_high}
     arrays |= {name: np.atleast_1d(np.asarray(bound)) for name, bound in bounds.items() if bound is not None}
+    arrays |= {} if action_names is None else {"action_names": tuple(map(str, action_names))}
     return Dataset(**arrays, policy=policy, source=source, notes=tuple(decided), warnings=tuple(doubted))
 
 
@@ -117,6 +122,22 @@ def flags(name: str, column: np.ndarray, source: str, rows: np.ndarray | None = 
             row = odd[0][0] if rows is None else rows[odd[0][0]]
             raise IlbrlError(f"{source}: {name} must be true/false or 1/0, found {column[tuple(odd[0])]} in row {row}")
     return column.astype(bool, copy=False)
+
+
+def _choices(actions: ArrayLike, source: str, rows: np.ndarray | None) -> tuple[ArrayLike, tuple[str, ...] | None]:
+    """(numbers, names) of actions that are texts; other actions as they are."""
+    try:
+        array = np.asarray(actions)
+    except ValueError:  # rows of different lengths: told with the other columns
+        return actions, None
+    if array.dtype.kind not in "UO" or not array.size or array.ndim != 1:
+        return actions, None
+    if not all(isinstance(each, str) and each for each in array.tolist()):
+        odd = next(i for i, each in enumerate(array.tolist()) if not (isinstance(each, str) and each))
+        row = odd if rows is None else rows[odd]
+        raise IlbrlError(f"{source}: actions hold {array.tolist()[odd]!r} in row {row}, neither a number nor a name")
+    names, numbers = np.unique(array.astype(str), return_inverse=True)
+    return numbers, tuple(names.tolist())
 
 
 def _column(name: str, array: ArrayLike, source: str, rows: np.ndarray | None) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 `observations`, `actions`, `rewards`, `terminals`, `timeouts`, `next_observations`, `infos/action_log_probs`; old
 files lack some of them (see `arrays.py` for what happens then). We add `infos/is_expert` and
-`metadata/action_low`, `metadata/action_high`, so that writing and reading back loses nothing.
+`metadata/action_low`, `metadata/action_high`, `metadata/action_names`, so that writing and reading back loses nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ilbrl.base.files import written_whole
 from ilbrl.data.dataset import Dataset
 from ilbrl.data.formats.arrays import from_arrays, joined
 from ilbrl.data.formats.behaviour import policy_or_doubt, policy_to_fields
-from ilbrl.data.formats.hdf5 import composed, leaves, opened, read_array, read_text
+from ilbrl.data.formats.hdf5 import composed, leaves, opened, read_array, read_text, read_texts
 from ilbrl.data.reading import Reading, homes, unused
 from ilbrl.policy import Policy
 
@@ -34,6 +34,7 @@ FIELDS = {
     "action_low": "metadata/action_low",
     "action_high": "metadata/action_high",
 }
+_NAMES = "metadata/action_names"
 
 
 def read(path: Path, reading: Reading = Reading()) -> Dataset:  # noqa: B008 - immutable
@@ -47,8 +48,10 @@ def read(path: Path, reading: Reading = Reading()) -> Dataset:  # noqa: B008 - i
             name: joined([read_array(file, field) for field in fields], name, path) for name, fields in found.items()
         }
         policy = _read_policy(file, warnings)
+        names = read_texts(file, _NAMES) if _NAMES in file else None
     return from_arrays(
         **columns,
+        action_names=names,
         policy=policy,
         source=path.name,
         notes=unused(stored, found),
@@ -63,6 +66,8 @@ def write(dataset: Dataset, path: Path) -> None:
             array = getattr(dataset, name)
             if array is not None:
                 file[field] = array
+        if dataset.action_names is not None:
+            file[_NAMES] = np.array([name.encode() for name in dataset.action_names])
         if dataset.policy is not None:
             arrays, texts = policy_to_fields(dataset.policy)
             for name, value in arrays.items():

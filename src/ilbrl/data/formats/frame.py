@@ -3,7 +3,7 @@
 | column | meaning |
 |---|---|
 | `observation_0`, … or `obs_…` | the observation; numbered columns by number, named ones in file order |
-| `action_0`, … or `act_…` | a continuous action; one integer column named `action` is a discrete one |
+| `action_0`, … or `act_…` | a continuous action; one column `action` of whole numbers or names is a discrete one |
 | `next_observation_…` or `next_obs_…` | optional, else the next row of the episode |
 | `observation`, `action`, `next_observation` | a column of lists, one per row |
 | `reward`, `log_prob`, `is_expert` | optional |
@@ -179,6 +179,8 @@ def _values(columns: list[Any], names: list[str], field: str, alone: bool, sourc
         if len(columns) > 1:
             raise IlbrlError(f"{source}: episodes must be one column, got {', '.join(names)}")
         return columns[0].astype(object).where(columns[0].notna(), None).to_numpy()
+    if field == "actions" and alone and not any(map(_is_number, columns[0].dropna())):
+        return columns[0].astype(object).where(columns[0].notna(), None).to_numpy()  # names of choices
     for name, column in zip(names, columns):
         if column.dtype.kind not in "biuf":
             raise IlbrlError(f"{source}: column {name!r} holds {_first_text(column)}, not numbers")
@@ -193,12 +195,16 @@ def _holds_lists(column: Any) -> bool:
 
 
 def _first_text(column: Any) -> str:
-    for row, value in enumerate(column):
-        try:
-            float(value)
-        except (TypeError, ValueError):
-            return f"{value!r} in row {row}"
-    return f"{column.dtype} values"
+    row = next((row for row, value in enumerate(column) if not _is_number(value)), None)
+    return f"{column.dtype} values" if row is None else f"{column.iloc[row]!r} in row {row}"
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _terminals_of_done(values: dict[str, Any], source: str, notes: list[str]) -> np.ndarray:

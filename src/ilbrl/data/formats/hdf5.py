@@ -85,6 +85,12 @@ def read_text(group: h5py.Group, name: str) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
+def read_texts(group: h5py.Group, name: str) -> list[str]:
+    """A list of strings, however they were stored."""
+    values = np.atleast_1d(np.asarray(group[name])).tolist()
+    return [value.decode() if isinstance(value, bytes) else str(value) for value in values]
+
+
 def _refuse_external_links(file: h5py.File, path: Path) -> None:
     def look(name: bytes, link: Any) -> str | None:
         return name.decode(errors="replace") if link.type == h5py.h5l.TYPE_EXTERNAL else None

@@ -70,7 +70,8 @@ def read(path: Path) -> Dataset:
     stored = folder / "policy.safetensors"
     policy = Policy.load(stored) if stored.is_file() else None
     source = str(metadata.get("dataset_id", path.name))
-    return from_arrays(**columns, **_bounds(metadata), policy=policy, source=source, notes=notes)
+    about = _bounds(metadata) | _names(metadata)
+    return from_arrays(**columns, **about, policy=policy, source=source, notes=notes)
 
 
 def _number(name: object) -> int:
@@ -148,6 +149,16 @@ def _bounds(metadata: dict[str, Any]) -> dict[str, Any]:
     return bounds if bounded else {}  # an unbounded space says nothing: infinities, or the largest float32
 
 
+def _names(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Of discrete actions: ours, or the numbers that the space declares."""
+    space = json.loads(metadata.get("action_space", "{}"))
+    if space.get("type") != "Discrete" or space.get("start", 0) != 0:
+        return {}
+    declared = list(map(str, range(min(int(space["n"]), 100_000))))
+    names = metadata.get("ilbrl_action_names", declared)  # null: we wrote it, and nothing was declared
+    return {} if names is None else {"action_names": [str(name) for name in names]}
+
+
 def write(dataset: Dataset, path: Path) -> None:
     """Write a folder that `minari.MinariDataset(path / "data")` opens.
 
@@ -199,7 +210,7 @@ def _write_episode(group: h5py.Group, number: int, dataset: Dataset) -> None:
 def _metadata(dataset: Dataset, path: Path) -> dict[str, Any]:
     name = re.sub(r"[^-_\w]", "-", path.name)
     if dataset.discrete:
-        start, stop = min(0, int(dataset.actions.min())), int(dataset.actions.max()) + 1
+        start, stop = min(0, int(dataset.actions.min())), dataset.num_actions
         actions: dict[str, Any] = {"type": "Discrete", "dtype": "int64", "start": start, "n": stop - start}
     else:
         actions = _box(dataset.act_dim, dataset.action_low, dataset.action_high)
@@ -213,6 +224,7 @@ def _metadata(dataset: Dataset, path: Path) -> dict[str, Any]:
         "action_space": json.dumps(actions),
         "description": f"written by ilbrl from {dataset.source}",
         "ilbrl_no_rewards": dataset.rewards is None,
+        "ilbrl_action_names": dataset.action_names,
     }
 
 

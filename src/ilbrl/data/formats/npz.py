@@ -1,7 +1,8 @@
 """NumPy npz with the Dataset's own field names (D4RL's names are understood too). Nothing is unpickled.
 
 `observations`, `actions`, `next_observations`, `rewards`, `terminals`, `timeouts`, `log_probs`, `is_expert`,
-`action_low`, `action_high`, the texts `source` and `notes`, and the behaviour policy as `policy/…` in D4RL's layout.
+`action_low`, `action_high`, the texts `source`, `notes`, `warnings` and `action_names`, and the behaviour policy as
+`policy/…` in D4RL's layout.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from ilbrl.data.formats import d4rl
 from ilbrl.data.formats.arrays import from_arrays, joined
 from ilbrl.data.formats.behaviour import policy_or_doubt, policy_to_fields
 from ilbrl.data.reading import Reading, homes, unused
+
+_TEXTS = ("source", "notes", "warnings", "action_names")
 
 
 @contextmanager
@@ -49,7 +52,7 @@ def read_array(archive: np.lib.npyio.NpzFile, name: str, path: Path) -> np.ndarr
 def read(path: Path, reading: Reading = Reading()) -> Dataset:  # noqa: B008 - immutable
     with opened(path) as archive:
         stored = list(dict.fromkeys(archive.files))
-        beside = [name for name in stored if name in ("source", "notes", "warnings") or name.startswith("policy/")]
+        beside = [name for name in stored if name in _TEXTS or name.startswith("policy/")]
         arrays = [name for name in stored if name not in beside]
         usual = {name: (name, field) for name, field in d4rl.FIELDS.items()} | {"episodes": ("episodes",)}
         found = homes(arrays, usual, reading.names, path)
@@ -61,12 +64,14 @@ def read(path: Path, reading: Reading = Reading()) -> Dataset:  # noqa: B008 - i
     source = str(texts.pop("source", path.name))
     notes = [*_lines(texts.pop("notes", None)), *unused(arrays, found)]
     warnings, policy = _lines(texts.pop("warnings", None)), None
+    names = _lines(texts.pop("action_names", None)) or None
     if texts:
         fields = {name.removeprefix("policy/"): value for name, value in texts.items()}
         words = {name: str(value) for name, value in fields.items() if value.dtype.kind == "U"}
         policy = policy_or_doubt({name: fields[name] for name in fields if name not in words}, words, warnings)
     return from_arrays(
         **columns,
+        action_names=names,
         policy=policy,
         source=source,
         notes=notes,
@@ -83,6 +88,7 @@ def write(dataset: Dataset, path: Path) -> None:
     arrays = {name: getattr(dataset, name) for name in d4rl.FIELDS if getattr(dataset, name) is not None}
     arrays |= {"source": np.array(dataset.source), "notes": np.array(dataset.notes, dtype=np.str_)}
     arrays |= {"warnings": np.array(dataset.warnings, dtype=np.str_)} if dataset.warnings else {}
+    arrays |= {} if dataset.action_names is None else {"action_names": np.array(dataset.action_names)}
     if dataset.policy is not None:
         numbers, words = policy_to_fields(dataset.policy)
         arrays |= {f"policy/{name}": value for name, value in numbers.items()}

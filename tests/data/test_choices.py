@@ -1,0 +1,102 @@
+"""Discrete actions: numbers or names, declared or not, in every format that is written."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ilbrl.base.errors import IlbrlError
+from ilbrl.data import Dataset, Reading, concatenate, from_arrays, load, same_actions, save
+from ilbrl.data.doctor import Finding, examine
+
+TEXTS = ["stay", "left", "left", "stay", "right", "left"]
+
+
+def logs(actions: object, **more: object) -> Dataset:
+    steps = np.arange(6.0)[:, None]
+    ends = np.array([0, 0, 1, 0, 0, 1])
+    return from_arrays(steps, actions, steps + 1, terminals=ends, timeouts=np.zeros(6), **more)
+
+
+def found(dataset: Dataset, expert: Dataset | None = None) -> list[Finding]:
+    return [finding for finding in examine(dataset, expert) if finding.check == "choices"]
+
+
+def test_names_are_numbered_and_kept() -> None:
+    dataset = logs(TEXTS)
+    assert dataset.discrete
+    assert dataset.actions.tolist() == [2, 0, 0, 2, 1, 0]
+    assert dataset.action_names == dataset.choice_names == ("left", "right", "stay")
+    assert dataset.num_actions == 3
+    assert found(dataset) == []
+    assert dataset.content_hash != replace(dataset, action_names=("a", "b", "c")).content_hash
+
+
+def test_undeclared_numbers_are_counted_from_what_was_taken() -> None:
+    dataset = logs([0, 3, 0, 1, 1, 1])
+    assert dataset.num_actions == 4
+    assert dataset.choice_names == ("0", "1", "2", "3")
+    assert [finding.message.split(":")[0] for finding in found(dataset)] == [
+        "actions are whole numbers, taken as 4 choices",
+        "actions",
+    ]
+    assert found(dataset)[1].message == "actions: 2 is never taken"
+
+
+@pytest.mark.parametrize("target", ["a.npz", "a.hdf5", "minari:a-v0"])
+@pytest.mark.parametrize("actions", [TEXTS, [0, 3, 0, 1, 1, 1]])
+def test_names_survive_in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, actions: list) -> None:
+    monkeypatch.chdir(tmp_path)
+    dataset = logs(actions)
+    save(dataset, target)
+    again = load(target)
+    assert again.action_names == dataset.action_names
+    assert again.content_hash == dataset.content_hash
+
+
+def test_declared_names_and_numbers(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    table = {"obs_0": np.arange(6.0), "action": TEXTS, "terminal": [0, 0, 1, 0, 0, 1]}
+    pandas.DataFrame(table).to_csv(tmp_path / "a.csv", index=False)
+    dataset = load(tmp_path / "a.csv", Reading(action_names=("stay", "left", "right", "jump")))
+    assert dataset.actions.tolist() == [0, 1, 1, 0, 2, 1]
+    assert dataset.num_actions == 4
+    assert found(dataset)[0].message == "actions: jump is never taken"
+    with pytest.raises(IlbrlError, match=r"a\.csv: has actions right, which are not declared"):
+        load(tmp_path / "a.csv", Reading(action_names=("stay", "left")))
+    (tmp_path / "m.toml").write_text('action_names = ["stay", "left", "right"]')
+    assert load(tmp_path / "a.csv", Reading(mapping=str(tmp_path / "m.toml"))).actions.tolist() == [0, 1, 1, 0, 2, 1]
+    save(logs([0, 3, 0, 1, 1, 1]), tmp_path / "b.npz")
+    assert load(tmp_path / "b.npz", Reading(num_actions=5)).num_actions == 5
+    with pytest.raises(IlbrlError, match="action 3 in row 1 is not one of the 3 that are declared"):
+        load(tmp_path / "b.npz", Reading(num_actions=3))
+    assert not load(tmp_path / "b.npz", Reading(action_low=(0,), action_high=(3,))).discrete  # amounts, not choices
+
+
+def test_text_among_numbers_is_no_name(tmp_path: Path) -> None:
+    pytest.importorskip("pandas")
+    (tmp_path / "a.csv").write_text("obs_0,action\n1,2\n1,high\n")
+    with pytest.raises(IlbrlError, match="column 'action' holds 'high' in row 1, not numbers"):
+        load(tmp_path / "a.csv")
+
+
+def test_two_logs_number_their_actions_alike_or_are_refused() -> None:
+    expert, others = logs(["left"] * 6), logs(TEXTS)
+    assert found(others, expert)[0].grade == "error"
+    with pytest.raises(IlbrlError, match="different names"):
+        concatenate([expert, others])
+    expert, others = same_actions([expert, others])
+    assert expert.action_names == others.action_names == ("left", "right", "stay")
+    assert [finding.message for finding in found(others, expert)] == [
+        "actions: the expert never takes right, stay, which the other logs do"
+    ]
+    assert concatenate([expert, others]).action_names == others.action_names
+
+
+def test_numbers_that_are_no_choices() -> None:
+    assert found(logs([0, -1, 0, 0, 0, 0]))[0].message == "actions: -1 in row 1; choices are numbered from 0"
+    unlikely = logs([0, 1, 0, 0, 0, 1], log_probs=[-1, -1, 0.5, -1, -1, -1])
+    assert "above 0 in row 2" in found(unlikely)[0].message
+    with pytest.raises(IlbrlError, match="each once"):
+        logs([0, 1, 0, 0, 0, 1], action_names=["a", "a"])
