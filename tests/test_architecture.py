@@ -3,7 +3,6 @@
 import ast
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -78,13 +77,13 @@ def test_edge_libraries_stay_at_the_edge(path):
 
 def test_importing_is_light():
     script = (
-        "import sys, ilbrl\n"
+        "import sys, time, ilbrl\n"
         "assert 'numpy' not in sys.modules\n"
         "ilbrl.Dataset, ilbrl.Policy, ilbrl.load\n"
         "heavy = {'jax', 'gymnasium', 'mujoco', 'faiss', 'ray', 'pandas', 'matplotlib', 'minari', 'tyro'}\n"
-        "print(*sorted(heavy & set(sys.modules)))"
+        "print(time.process_time(), *sorted(heavy & set(sys.modules)))"
     )
-    started = time.process_time()
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == []
-    assert time.process_time() - started < 30
+    seconds, *imported = done.stdout.split()
+    assert imported == []
+    assert float(seconds) < 2  # of processor time in that process; 0.2 on a quiet machine

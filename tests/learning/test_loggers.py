@@ -2,12 +2,15 @@
 
 import errno
 import json
+import sys
+from importlib.machinery import ModuleSpec
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from ilbrl.base.errors import IlbrlError
-from ilbrl.learning.loggers import DASHBOARDS, json_lines, together
+from ilbrl.learning.loggers import DASHBOARDS, json_lines, require_dashboards, together
 
 RECORDS = [
     {"update": n, "updates_per_second": 10.0, "diverged": np.array([False, True]), "loss": np.array([1.0 / n, 2.0 / n])}
@@ -94,10 +97,73 @@ def test_wandb_offline(tmp_path, monkeypatch):
     assert list(tmp_path.rglob("*.wandb"))
 
 
-def test_a_missing_library_is_named(monkeypatch, tmp_path):
-    import sys
+class FakeRun:
+    """A Weights & Biases run whose connection breaks at the second record."""
 
+    def __init__(self):
+        self.records = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        raise ConnectionError("nobody listens")
+
+    def log(self, record, step):
+        self.records.append(step)
+        if step == 2:
+            raise ConnectionError("the line is cut")
+
+
+def test_a_dashboard_that_fails_warns_once_and_training_goes_on(tmp_path, monkeypatch, capsys):
+    run = FakeRun()
+    monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(init=lambda **options: run))
+    with DASHBOARDS["wandb"](tmp_path, "bc", MEMBERS) as log:
+        for record in [*RECORDS, *RECORDS]:
+            log(record)
+    assert run.records == [1, 2]
+    said = "warning: Weights & Biases failed (ConnectionError: the line is cut); training goes on without it\n"
+    assert capsys.readouterr().err == said
+
+
+def test_a_dashboard_that_does_not_even_open(tmp_path, monkeypatch, capsys):
+    def init(**options):
+        raise RuntimeError("no such project")
+
+    monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(init=init))
+    with DASHBOARDS["wandb"](tmp_path, "bc", MEMBERS) as log:
+        log(RECORDS[0])
+    assert capsys.readouterr().err.count("no such project") == 1
+
+
+def test_an_error_of_the_training_itself_passes_through(tmp_path):
+    pytest.importorskip("tensorboardX")
+    with pytest.raises(KeyError, match="of the training"), DASHBOARDS["tensorboard"](tmp_path, "bc", MEMBERS):
+        raise KeyError("of the training")
+
+
+def test_logins_are_checked_before_anything_starts(monkeypatch):
+    def refuse():
+        raise ValueError("api_key not configured")
+
+    spec = ModuleSpec("wandb", None)
+    monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(login=refuse, __spec__=spec))
+    monkeypatch.delenv("WANDB_MODE", raising=False)
+    with pytest.raises(IlbrlError, match=r"api_key not configured\); `wandb login`"):
+        require_dashboards(["wandb"])
+    monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(login=lambda: False, __spec__=spec))
+    with pytest.raises(IlbrlError, match="not logged in"):
+        require_dashboards(["wandb"])
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    require_dashboards(["wandb"])
+    with pytest.raises(IlbrlError, match="no dashboard 'grafana': there are tensorboard, wandb, mlflow"):
+        require_dashboards(["grafana"])
+
+
+def test_a_missing_library_is_named(monkeypatch, tmp_path):
     for name, library in {"tensorboard": "tensorboardX", "wandb": "wandb", "mlflow": "mlflow"}.items():
         monkeypatch.setitem(sys.modules, library, None)
+        with pytest.raises(IlbrlError, match=rf'pip install "ilbrl\[{name}\]"'):
+            require_dashboards([name])
         with pytest.raises(IlbrlError, match=rf'pip install "ilbrl\[{name}\]"'):
             DASHBOARDS[name](tmp_path, "bc", MEMBERS).__enter__()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -112,11 +114,78 @@ def mlflow(folder: Path, name: str, members: Sequence[str]) -> Iterator[Log]:
     client.set_terminated(run)
 
 
-DASHBOARDS: dict[str, Callable[[Path, str, Sequence[str]], AbstractContextManager[Log]]] = {
-    "tensorboard": tensorboard,
-    "wandb": wandb,
-    "mlflow": mlflow,
+Dashboard = Callable[[Path, str, Sequence[str]], AbstractContextManager[Log]]
+"""Takes a folder, the name of a run and the names of its members."""
+
+
+def _forgiving(name: str, dashboard: Dashboard) -> Dashboard:
+    """A dashboard whose failure is one warning, after which it is told nothing more: training goes on without it."""
+
+    @contextmanager
+    def opened(folder: Path, run: str, members: Sequence[str]) -> Iterator[Log]:
+        failures: list[Exception] = []
+
+        def attempt(action: Callable[[], Any]) -> Any:
+            try:
+                return action()
+            except IlbrlError:  # its library is missing
+                raise
+            except Exception as error:
+                if not failures:
+                    said = f"{name} failed ({type(error).__name__}: {error}); training goes on without it"
+                    print(f"warning: {said}", file=sys.stderr)
+                failures.append(error)
+
+        context = dashboard(folder, run, members)
+        tell = attempt(context.__enter__)
+        try:
+            yield lambda record: None if failures else attempt(lambda: tell(record))
+        finally:
+            if tell is not None:
+                attempt(lambda: context.__exit__(None, None, None))
+
+    return opened
+
+
+DASHBOARDS: dict[str, Dashboard] = {
+    "tensorboard": _forgiving("TensorBoard", tensorboard),
+    "wandb": _forgiving("Weights & Biases", wandb),
+    "mlflow": _forgiving("MLflow", mlflow),
 }
+
+
+def require_dashboards(names: Sequence[str]) -> None:
+    """Before anything is computed: refuse an unknown dashboard, a missing library, a login that does not work."""
+    for name in names:
+        if name not in DASHBOARDS:
+            raise IlbrlError(f"no dashboard {name!r}: there are {', '.join(DASHBOARDS)}")
+        library = _LIBRARIES[name]
+        if importlib.util.find_spec(library) is None:
+            raise IlbrlError(f'logging to {name} needs {library}: pip install "ilbrl[{name}]"')
+    if "wandb" in names and os.environ.get("WANDB_MODE") not in ("offline", "disabled", "dryrun"):
+        import wandb as library  # pyright: ignore[reportMissingImports]
+
+        _require_answer("Weights & Biases", library.login, "`wandb login` logs in, WANDB_MODE=offline does without")
+    if "mlflow" in names and os.environ.get("MLFLOW_TRACKING_URI"):
+        from mlflow import MlflowClient  # pyright: ignore[reportMissingImports]
+
+        _require_answer(
+            "MLflow",
+            lambda: MlflowClient().search_experiments(max_results=1) is not None,
+            "is $MLFLOW_TRACKING_URI right? Without it MLflow logs into the run folder",
+        )
+
+
+_LIBRARIES = {"tensorboard": "tensorboardX", "wandb": "wandb", "mlflow": "mlflow"}
+
+
+def _require_answer(name: str, ask: Callable[[], Any], advice: str) -> None:
+    try:
+        reason = None if ask() else "not logged in"
+    except Exception as error:  # each library has errors of its own
+        reason = f"{type(error).__name__}: {error}"
+    if reason is not None:
+        raise IlbrlError(f"{name} cannot be reached ({reason}); {advice}")
 
 
 def _named(record: dict[str, Any], members: Sequence[str]) -> dict[str, float]:
