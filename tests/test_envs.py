@@ -122,7 +122,9 @@ def test_what_cannot_be_played_is_said_in_one_sentence(task, message):
         envs.rollout(STILL, task, episodes=1)
 
 
-@pytest.mark.parametrize("options", [{"episodes": 0}, {"seed": -1}, {"workers": -1}])
+@pytest.mark.parametrize(
+    "options", [{"episodes": 0}, {"episodes": 10**29}, {"seed": -1}, {"seed": 2**64}, {"workers": -1}]
+)
 def test_impossible_settings_are_refused(options):
     with pytest.raises(IlbrlError):
         envs.rollout(STILL, "Pendulum-v1", **{"episodes": 1, **options})

@@ -1,1 +1,1 @@
-"""What every room stands on: errors, files, progress, provenance, processes."""
+"""What every room stands on: errors, files, records, progress, provenance, processes and how they are stopped."""

@@ -1,4 +1,4 @@
-"""What went wrong, said to the person who has to mend it."""
+"""The one error that users see."""
 
 
 class IlbrlError(Exception):

@@ -22,8 +22,8 @@ from typing import Any
 
 from ilbrl.base.errors import IlbrlError
 
-# One thread of linear algebra per process: the processes already fill the cores. And no AVX-512 in it: short bursts
-# slow down the scalar code around them (collecting hopper took a fifth longer), and with AVX2 more machines agree.
+# One thread of linear algebra per process, because the processes already fill the cores. No AVX-512: short bursts of it
+# slow down the scalar code around them (collecting hopper took a fifth longer), and AVX2 rounds alike on more machines.
 LINEAR_ALGEBRA = {
     **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"),
     **({"OPENBLAS_CORETYPE": "Haswell"} if platform.machine() in ("x86_64", "AMD64") else {}),
@@ -58,7 +58,9 @@ def run_units(function: Callable[[Any, Any], Any], shared: Any, units: Iterable[
     threads = ThreadPoolExecutor(workers)  # each thread only waits on a pipe
     try:
         for process in processes:
-            _send(process, pickle.dumps(job))  # bytes in bytes: a job that cannot be read leaves the pipe readable
+            _send(
+                process, pickle.dumps(job)
+            )  # as bytes in bytes: if the job cannot be loaded, what follows in the pipe still can
             idle.put(process)
         waiting: deque[Future[Any]] = deque()
         for unit in units:
@@ -83,7 +85,7 @@ def end_children() -> None:
 
 
 def _packed(job: Any) -> bytes | None:
-    """The job as bytes, or None where another process could not make sense of it."""
+    """The job as bytes, or None if another process could not load it."""
     try:
         data = pickle.dumps(job)
     except (pickle.PicklingError, AttributeError, TypeError):
@@ -92,7 +94,7 @@ def _packed(job: Any) -> bytes | None:
 
 
 def _start() -> subprocess.Popen[bytes]:
-    # A child finds the modules that this process finds. -P: and not, before all of them, those of the current folder.
+    # A child searches for modules where this process does. Without -P it would search the current folder first.
     search_path = os.pathsep.join(path or str(Path.cwd()) for path in sys.path)
     return subprocess.Popen(
         [sys.executable, "-P", "-c", "from ilbrl.base.processes import serve; serve()"],
@@ -129,7 +131,7 @@ def _ask(idle: queue.SimpleQueue[subprocess.Popen[bytes]], unit: Any) -> Any:
 
 def _death(process: subprocess.Popen[bytes]) -> IlbrlError:
     return IlbrlError(
-        f"a worker process died (exit status {process.wait()}): out of memory, or killed; anything it said is above."
+        f"a worker process died (exit status {process.wait()}): out of memory, or killed; what it printed is above."
         " Fewer workers need less memory"
     )
 
@@ -155,7 +157,7 @@ def serve() -> None:
         try:
             pickle.dump(answer, answers, protocol=pickle.HIGHEST_PROTOCOL)
             answers.flush()
-        except BrokenPipeError:  # the parent was killed: nobody is left who could use a traceback
+        except BrokenPipeError:  # the parent was killed: nobody would read a traceback
             os._exit(1)
 
 

@@ -43,12 +43,12 @@ class Play(NamedTuple):
     stream: int  # keeps the randomness of different uses apart
     stochastic: bool
     lanes: int
-    min_steps: int  # a lane stops at the first end of an episode from this step on
+    min_steps: int  # a lane stops at the first end of an episode after this many steps
     gamma: float = 1.0
 
 
 class Unit(NamedTuple):
-    """What L lanes lived through in T lock-steps; lane i rests after its first `lengths[i]`."""
+    """What L lanes recorded in T steps; lane i is idle after its first `lengths[i]` steps."""
 
     observations: np.ndarray  # [T, L, obs_dim] float32
     actions: np.ndarray  # [T, L, act_dim] float32
@@ -61,7 +61,7 @@ class Unit(NamedTuple):
 
 
 class _Lane(NamedTuple):
-    """One environment, its inert wrappers taken off: `play_unit` keeps the time limit itself."""
+    """One environment without its inert wrappers; `play_unit` itself watches the time limit."""
 
     reset: Callable[..., tuple[np.ndarray, dict[str, Any]]]
     step: Callable[[np.ndarray], tuple[np.ndarray, float, bool, bool, dict[str, Any]]]
@@ -85,8 +85,8 @@ def _lanes(task: str, number: int) -> list[_Lane]:
 
 def unit_randomness(play: Play, unit: int) -> tuple[list[int], np.random.Generator]:
     """The environment seed of each lane, and the generator of the unit's action noise."""
-    if np.min(play.seed) < 0:
-        raise IlbrlError(f"a seed cannot be negative: {play.seed}")
+    if not all(0 <= word < 2**64 for word in np.atleast_1d(np.asarray(play.seed, object))):
+        raise IlbrlError(f"a seed is a whole number from 0 to 2⁶⁴ − 1, not {play.seed}")
     sequence = np.random.SeedSequence(play.seed, spawn_key=(play.stream, unit))
     seeds = [int(word) for word in sequence.generate_state(play.lanes, np.uint64)]
     return seeds, np.random.default_rng(sequence.spawn(1)[0])

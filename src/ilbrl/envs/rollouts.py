@@ -20,6 +20,7 @@ EVALUATION, COLLECTION = 0, 1  # streams of randomness
 EVALUATION_LANES = 4  # few, so that 30 episodes spread over many cores
 COLLECTION_LANES = 16  # many, so that the forward pass costs little
 COLLECTION_STEPS = 1000  # per lane and unit
+MOST_EPISODES = 1_000_000  # of one rollout; more is a slip of the finger
 _PIECE = 960  # rows of log-probabilities at a time: their activations stay in the processor's cache
 
 
@@ -82,8 +83,8 @@ def rollout_all(
     """`rollout` of each policy, in order and with the same environment seeds, by one set of processes."""
     require_open(purpose)
     require_imported(task)
-    if episodes < 1:
-        raise IlbrlError(f"a rollout needs at least one episode, not {episodes}")
+    if not 1 <= episodes <= MOST_EPISODES:
+        raise IlbrlError(f"a rollout plays at least one episode and at most {MOST_EPISODES:,}, not {episodes:,}")
     plays = [Play(policy, task, seed, EVALUATION, stochastic, EVALUATION_LANES, 1, gamma) for policy in policies]
     units = [
         (i, min(EVALUATION_LANES, episodes - i * EVALUATION_LANES)) for i in range(-(-episodes // EVALUATION_LANES))
@@ -124,8 +125,8 @@ def collect_units(
 ) -> Generator[dict[str, np.ndarray]]:
     """Transitions of the numbered units, in order: whole episodes, at least `COLLECTION_STEPS` of each lane.
 
-    A lane stops at the first end of an episode after that many steps, never in the middle: an episode is kept
-    whatever its length, so long ones are as frequent as they are when playing on for ever.
+    A lane plays on until an episode ends. Long episodes are therefore as frequent as in endless play; stopping after a
+    fixed number of steps would keep more of the short ones.
     """
     require_open(purpose)
     require_imported(task)
@@ -150,7 +151,7 @@ def collect(
     quiet: bool = False,
     purpose: str = "collection",
 ) -> dict[str, np.ndarray]:
-    """Exactly so many transitions, by the field names of a `Dataset`; the last episode may be cut by the end."""
+    """Exactly so many transitions, as columns named like the fields of a `Dataset`; the last episode may be cut."""
     parts, rows = [], 0
     workers = workers or collection_workers(transitions)
     with progress(f"collecting {task}", transitions, "transitions", quiet) as advance:

@@ -89,10 +89,10 @@ def normalised_score(task: str, returns: np.ndarray | float) -> np.ndarray | Non
 class EnvironmentCalls:
     """How often environments were touched, in this process and in the workers it started.
 
-    Units that workers began ahead and nobody asked for in the end are not in it.
+    Not counted are units that a worker began ahead of time and whose result was never used.
     """
 
-    environments: int = 0  # handed out by `make`; what is done with those is not seen here
+    environments: int = 0  # handed out by `make`; steps in those are not counted
     resets: int = 0
     steps: int = 0
     episodes: int = 0  # played to their end
@@ -110,7 +110,7 @@ def environment_calls(purpose: str | None = None) -> EnvironmentCalls:
     return functools.reduce(EnvironmentCalls.__add__, counted, EnvironmentCalls())
 
 
-_closed: list[str] = []  # what is going on while environments are closed, innermost last
+_closed: list[str] = []  # why environments are closed now, innermost block last
 
 
 @contextmanager
@@ -149,7 +149,7 @@ def build(name: str, trusted: bool = False) -> Any:
     except ModuleNotFoundError as error:
         raise IlbrlError(f'environments need {error.name}: pip install "ilbrl[benchmark]"') from None
     task = find_task(name)
-    # MuJoCo remarks on Gymnasium's own models, and would leave a log file in the working directory
+    # MuJoCo warns about Gymnasium's own models, and would write a log file into the current folder
     on_warning: Any = getattr(mujoco, "set_mju_user_warning")  # noqa: B009 - its type stub does not know it
     on_warning(lambda message: None)
     try:
