@@ -1,7 +1,6 @@
 import subprocess
 import sys
 import textwrap
-from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -10,10 +9,8 @@ import pytest
 from scipy.special import log_softmax
 from scipy.stats import norm
 
-from ilbrl.agents.fit import export
 from ilbrl.base.errors import IlbrlError
 from ilbrl.learning import nets
-from ilbrl.learning.batches import Spec
 from ilbrl.policy import Layer, Policy
 
 # --- acting ---
@@ -89,13 +86,6 @@ def test_a_policy_prints_in_one_line(make_policy):
         "Policy(5 → 16 → 12 → 3 numbers, relu, LayerNorm, deterministic, agent ilbrl, task hopper)"
     )
     assert repr(make_policy("categorical", hidden=())) == "Policy(5 → 4 actions, relu, categorical)"
-
-
-def test_exporting_an_actor_keeps_its_layer_norm():
-    layers = nets.init_mlp(jax.random.key(0), [2, 8, 1], layer_norm=True)
-    spec = Spec(obs_mean=np.zeros(2), obs_std=np.ones(2), action_low=-np.ones(1), action_high=np.ones(1))
-    policy = export(layers, SimpleNamespace(spec=spec, head={}))
-    assert policy.layers[0].scale is not None
 
 
 # --- what is refused ---
