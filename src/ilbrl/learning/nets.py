@@ -48,7 +48,7 @@ def init_mlp(key: jax.Array, sizes: Sequence[int], layer_norm: bool = False) -> 
 
 def mlp(layers: Layers, x: jax.Array, activation=jax.nn.relu, dtype: str = "float32") -> jax.Array:
     """[B, fan_in] → [B, fan_out] float32; no non-linearity after the last layer."""
-    if dtype == "bfloat16" and activation is jax.nn.relu and kernels.supports(layers, len(x)):
+    if dtype == "bfloat16" and activation is jax.nn.relu and kernels.supports(layers):
         return kernels.mlp(layers, x)
     for layer in layers[:-1]:
         x = _dense(layer, x, dtype)
@@ -86,7 +86,7 @@ def first_critic(layers: Layers, observations: jax.Array, actions: jax.Array, dt
     """[B] values Q₁ of stacked critics, for an actor to learn from: no gradient reaches the critics."""
     x = jnp.concatenate([observations, actions], -1)
     layers = jax.lax.stop_gradient(layers)
-    if dtype == "bfloat16" and kernels.supports(layers, len(x)):
+    if dtype == "bfloat16" and kernels.supports(layers):
         return jnp.squeeze(kernels.mlp(layers, x, first=True), -1)
     return jnp.squeeze(mlp(jax.tree.map(operator.itemgetter(0), layers), x, dtype=dtype), -1)
 

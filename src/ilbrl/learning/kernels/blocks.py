@@ -1,12 +1,13 @@
-"""What the kernels of an MLP share: how arrays are cut into blocks, how those are read, multiplied and written.
+"""How kernels are called and how they see arrays: cut into blocks, which are loaded, multiplied and stored.
 
-Blocks reach past narrow arrays, since Triton wants powers of two; what lies beyond is masked or never touched.
+Triton wants blocks whose sides are powers of two. A block may therefore reach past a narrow array; what lies beyond is
+masked, or never touched.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -31,12 +32,12 @@ plgpu = _triton()
 
 
 class Tile(NamedTuple):
-    """What a program works on at a time, and how; measured on an H200 (docs/performance.md)."""
+    """What one program works on at a time; the values in use were measured on an H200 (docs/performance.md)."""
 
     rows: int  # of a batch
     units: int  # of a hidden layer
     warps: int
-    stages: int
+    stages: int  # blocks under way from memory at the same time
 
 
 class Plan(NamedTuple):
@@ -49,8 +50,8 @@ class Plan(NamedTuple):
     interpret: bool
 
 
-def call(kernel, plan: Plan, grid: int, inputs: list[tuple[Any, Cut]], outputs: list[tuple[Any, Cut]]):
-    """Run `kernel` in `grid` programs; each tree of inputs and outputs comes with how its arrays are cut."""
+def call(kernel, plan: Plan, grid: Sequence[int], inputs: list[tuple[Any, Cut]], outputs: list[tuple[Any, Cut]]):
+    """Run `kernel` in a grid of programs; each tree of inputs and outputs comes with how its arrays are cut."""
 
     def specs(trees):
         return [jax.tree.map(lambda array, cut=cut: cut(array.shape), tree) for tree, cut in trees]
@@ -58,7 +59,7 @@ def call(kernel, plan: Plan, grid: int, inputs: list[tuple[Any, Cut]], outputs: 
     return pl.pallas_call(
         partial(kernel, plan=plan),
         out_shape=[tree for tree, _ in outputs],
-        grid=(grid,),
+        grid=tuple(grid),
         in_specs=specs(inputs),
         out_specs=specs(outputs),
         compiler_params=plgpu.CompilerParams(num_warps=plan.tile.warps, num_stages=plan.tile.stages),
@@ -66,65 +67,60 @@ def call(kernel, plan: Plan, grid: int, inputs: list[tuple[Any, Cut]], outputs: 
     )(*(tree for tree, _ in inputs))
 
 
-def over_units(hidden: int, plan: Plan, body, start):
-    """Carry `start` through body(units, carry) over all blocks of the `hidden` units."""
-    size = plan.tile.units
-
-    def step(i, carry):
-        return body(pl.ds(pl.multiple_of(i * size, size), size), carry)
-
-    return jax.lax.fori_loop(0, hidden // size, step, start)
+def whole(first: bool = False) -> Cut:
+    """All of an array; with `first`, all of the first array of a stack."""
+    lead = (None,) if first else ()
+    return lambda shape: pl.BlockSpec((*lead, *map(block, shape[len(lead) :])), lambda *_: (0,) * len(shape))
 
 
-def meet(plan: Plan) -> None:
-    """Wait until all threads of the program have written what others will read."""
-    if not plan.interpret:
-        plgpu.debug_barrier()
+def rows(rows: int) -> Cut:
+    """Program i of the grid's first axis sees the i-th block of rows."""
+    return lambda shape: pl.BlockSpec((rows, *map(block, shape[1:])), lambda i, *_: (i, *[0] * (len(shape) - 1)))
 
 
-def row_sum(z: jax.Array) -> jax.Array:
-    return z.sum(1, keepdims=True)
+def columns(columns: int) -> Cut:
+    """Program i of the grid's first axis sees the i-th block of columns."""
+    return lambda shape: pl.BlockSpec((*map(block, shape[:-1]), columns), lambda i, *_: (*[0] * (len(shape) - 1), i))
 
 
-def row_mean(z: jax.Array) -> jax.Array:
-    return row_sum(z) / z.shape[1]
+def block(width: int) -> int:
+    """The side of a block that covers `width`: a power of two, and at least 16 for products."""
+    return max(16, 1 << (width - 1).bit_length())
 
 
-def zeros(shape: tuple[int, ...]) -> jax.Array:
-    return jnp.zeros(shape, jnp.float32)
+def padded(x: jax.Array, tile_rows: int) -> jax.Array:
+    """[B, n] in bfloat16, filled up with zeros to whole tiles of rows and a whole block of columns.
+
+    XLA makes this part of whatever computes x.
+    """
+    short = (-len(x) % tile_rows, block(x.shape[1]) - x.shape[1])
+    return jnp.pad(x, [(0, missing) for missing in short]).astype(HALF)
 
 
 def like(shape: tuple[int, ...], dtype: Any = jnp.float32) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(shape, dtype)
 
 
-def whole(first: bool = False) -> Cut:
-    """All of an array, or of the first of those that it stacks."""
-    lead = (None,) if first else ()
-    return lambda shape: pl.BlockSpec((*lead, *map(block, shape[len(lead) :])), lambda _: (0,) * len(shape))
+# Inside kernels:
 
 
-def rows(rows: int) -> Cut:
-    return lambda shape: pl.BlockSpec((rows, *map(block, shape[1:])), lambda i: (i, *[0] * (len(shape) - 1)))
+def add_up(length: int, step: int, body, start):
+    """Carry `start` through body(slice, carry), slice by slice of `step` along an axis of `length`."""
+
+    def one(i, carry):
+        return body(pl.ds(pl.multiple_of(i * step, step), step), carry)
+
+    return jax.lax.fori_loop(0, length // step, one, start)
 
 
-def columns(columns: int) -> Cut:
-    return lambda shape: pl.BlockSpec((*map(block, shape[:-1]), columns), lambda i: (*[0] * (len(shape) - 1), i))
+def meet(plan: Plan) -> None:
+    """Wait until all threads of the program have written what others are about to read."""
+    if not plan.interpret:
+        plgpu.debug_barrier()
 
 
-def block(width: int) -> int:
-    """What a block covers of an axis: Triton wants powers of two, and at least 16 in products."""
-    return max(16, 1 << (width - 1).bit_length())
-
-
-def half(x: jax.Array) -> jax.Array:
-    """[B, n] → [B, a whole block] in bfloat16; XLA makes it part of whatever computes x."""
-    return jnp.pad(x, ((0, 0), (0, block(x.shape[1]) - x.shape[1]))).astype(HALF)
-
-
-def relu(z: jax.Array) -> jax.Array:
-    """max(z, 0), but NaN stays NaN: Triton's maximum would make a broken unit look like a dead one."""
-    return jnp.where(z < 0, 0.0, z)
+def zeros(shape: tuple[int, ...]) -> jax.Array:
+    return jnp.zeros(shape, jnp.float32)
 
 
 def dot(left: jax.Array, right: jax.Array) -> jax.Array:
