@@ -24,7 +24,6 @@ from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
 from ilbrl.learning.kernels import blocks, weights
 from ilbrl.learning.kernels.blocks import Plan, Tile, call, like, padded, whole
@@ -33,7 +32,7 @@ from ilbrl.learning.kernels.rows import Kept, Slope, forward_kernel, input_kerne
 
 Layers = tuple[dict[str, jax.Array], ...]
 
-FORWARD, INPUTS = Tile(64, 64, 4, 2), Tile(64, 64, 4, 2)
+FORWARD, INPUTS = Tile(64, 64, 8, 2), Tile(64, 64, 8, 2)
 WIDEST, WIDEST_INPUT = 256, 128  # hidden units and inputs of the networks these kernels have been run with
 HIDDEN = (2, 3)  # numbers of hidden layers that they have been run with
 

@@ -66,7 +66,11 @@ def _one_layer(below, dy, keep, slope, norm, w_out, gradient, to_outputs, depth,
 
     def add_rows(some, sums):
         sums, at = dict(sums), (some, ALL)
-        da = slope.da[at].astype(jnp.float32) if not top else masked(output_gradients(dy, w_out, at, plan), norm, keep, at)
+        da = (
+            slope.da[at].astype(jnp.float32)
+            if not top
+            else masked(output_gradients(dy, w_out, at, plan), norm, keep, at)
+        )
         dz = through_norm(da, norm, keep, slope, at).astype(blocks.HALF)
         if depth == 0:
             sums["w"] += dot(dz.T, below[at])  # transposed: hidden units fill a tile
