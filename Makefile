@@ -3,7 +3,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test test-slow lint type bench wheel clean
+GPU_TESTS := tests/learning tests/agents tests/rewards
+
+.PHONY: demo test test-slow test-gpu lint type bench wheel clean
 
 demo: $(READY)
 	$(BIN)/ilbrl demo
@@ -13,6 +15,16 @@ test: lint type
 
 test-slow: $(READY)
 	$(BIN)/python -m pytest -q -m slow
+
+# What computes on a GPU. With PYTHON=… that interpreter runs it as it is, JAX and pytest in it; no .venv is made.
+ifeq ($(origin PYTHON),file)
+test-gpu: GPU_PYTHON := $(BIN)/python
+test-gpu: $(READY)
+else
+test-gpu: GPU_PYTHON := $(PYTHON)
+endif
+test-gpu:
+	XLA_FLAGS= PYTHONPATH=src:$$PYTHONPATH $(GPU_PYTHON) -m pytest -q -m "not slow" --durations=10 $(GPU_TESTS)
 
 lint: $(READY)
 	$(BIN)/ruff check .

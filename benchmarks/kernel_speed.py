@@ -29,7 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.training_speed import ACT, OBS, columns
-from ilbrl.agents import ilbrl, td3bc
+from ilbrl.agents import AGENTS, td3bc
 from ilbrl.base.provenance import commit, versions
 from ilbrl.learning import kernels, nets, population
 from ilbrl.learning.batches import Feed, Spec
@@ -49,7 +49,7 @@ def train(config: Any, data: dict[str, np.ndarray], updates: int, turns: int) ->
     spec = Spec(np.zeros(OBS), np.ones(OBS), -np.ones(ACT), np.ones(ACT))
     rates: list[float] = []
     population.fit(
-        td3bc,  # pyright: ignore[reportArgumentType]
+        td3bc.SOLVER.learner,
         [config] * MEMBERS, range(MEMBERS), Feed(data), spec, (turns + 1) * updates, chunk=updates, quiet=True,
         log=lambda record: rates.append(record["updates_per_second"]),
     )  # fmt: skip
@@ -72,7 +72,7 @@ def speed(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
             if not (with_kernels or layer_norm):
                 continue
             config = replace(
-                ilbrl.PRESETS["default"], dtype="bfloat16", layer_norm=layer_norm, hidden=(BATCH,) * hidden
+                AGENTS["ilbrl"].presets["default"], dtype="bfloat16", layer_norm=layer_norm, hidden=(BATCH,) * hidden
             )
             started = time.perf_counter()
             with fused(with_kernels):
@@ -90,7 +90,9 @@ def profile(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Microseconds of every GPU kernel per update of all members."""
     data = columns()
     for hidden in (2, 3):
-        config = replace(ilbrl.PRESETS["default"], dtype="bfloat16", layer_norm=True, hidden=(BATCH,) * hidden)
+        config = replace(
+            AGENTS["ilbrl"].presets["default"], dtype="bfloat16", layer_norm=True, hidden=(BATCH,) * hidden
+        )
         train(config, data, args.updates, 1)  # compiles
         with tempfile.TemporaryDirectory() as folder:
             with jax.profiler.trace(folder):
@@ -139,7 +141,7 @@ def tiles(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
 def _alone(kernel: str, hidden: int, layer_norm: bool, turns: int, repeats: int = 50) -> float:
     """Microseconds per repeat: each needs what the one before it has computed, so none can be left out."""
     sizes = [OBS + ACT, *[BATCH] * hidden, 1]
-    critics = jax.vmap(partial(nets.init_twin, sizes=sizes, layer_norm=layer_norm))(
+    critics = jax.vmap(partial(nets.init_critics, sizes=sizes, layer_norm=layer_norm))(
         jax.random.split(jax.random.key(0), MEMBERS)
     )
     x = jax.random.normal(jax.random.key(1), (MEMBERS, BATCH, OBS + ACT))

@@ -21,6 +21,7 @@ _cache = tempfile.TemporaryDirectory(prefix="ilbrl-tests-")  # lives as long as 
 jax.config.update("jax_compilation_cache_dir", _cache.name)
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
 jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
+jax.config.update("jax_default_matmul_precision", "highest")  # a GPU would multiply float32 in tf32
 jax.devices()  # decided here: a command under test must not make every core a device for the tests after it
 
 LENGTH = 20

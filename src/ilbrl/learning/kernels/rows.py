@@ -36,7 +36,7 @@ class Slope(NamedTuple):
 
 def forward_kernel(x, layers, y, kept: tuple[Kept, ...], *, plan: Plan):
     *hidden, last = layers
-    h = None
+    h: Any = None
     for depth, (layer, keep) in enumerate(zip(hidden, kept, strict=True)):
         if depth == 0:
             z = dot(x[...], load(layer["w"], plan.fan_in, axis=0))
