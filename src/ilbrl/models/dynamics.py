@@ -1,0 +1,124 @@
+"""An ensemble of learned dynamics: (s, a) → change of state, reward, end of the episode.
+
+Each member is an MLP f with LayerNorm and SiLU. Inputs are the standardised observation and the action scaled to
+[−1, 1]; outputs are
+
+    Δ    (s′ − s) / σ_Δ per dimension, less its mean
+    r    the standardised reward; absent where the logs carry none
+    e    the logit of "the episode ends here"; absent where no logged episode ends in a terminal
+
+    L = mean_d (Δ_d − f_Δd)² + (r − f_r)² + c · BCE(e, f_e)
+
+Squared errors, because likelihoods with learned variances ranked policies worse. Adam with decoupled weight decay and a
+cosine schedule. A part of the episodes is held out: its loss is followed by an exponential mean, and what a member ends
+with are the parameters at the lowest mean. The members are a population of THE loop and differ in their seed alone.
+
+A row is drawn from the expert's with probability `expert_share`, else from the other logs: the states that good
+policies visit are rare in most logs, and a model must be right there above all.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from ilbrl.learning import nets
+from ilbrl.learning.batches import Batch, Spec
+from ilbrl.learning.config import config
+from ilbrl.learning.population import Learner
+
+
+@config
+class Config:
+    """Hyper-parameters; `SIZES` holds those for an accelerator and for two cores."""
+
+    lr: float = 1e-3
+    final_lr: float = 0.02
+    """Share of `lr` that is left at the end of the cosine schedule."""
+    updates: float = 50_000.0
+    """Length of the schedule."""
+    weight_decay: float = 1e-4
+    end_weight: float = 1.0
+    """c: weight of the end of the episode in the loss."""
+    smoothing: float = 1e-3
+    """Rate of the mean that follows the held-out loss."""
+    batch_size: int = 1024
+    held_out_batch: int = 128
+    """Held-out rows looked at in every update."""
+    hidden: tuple[int, ...] = (512, 512, 512, 512)
+    rewards: bool = True
+    """Whether there is a reward to predict."""
+    ends: bool = True
+    """Whether there are terminals to predict."""
+    dtype: str = "float32"
+
+
+SIZES = {
+    "large": Config(),
+    "medium": Config(updates=30_000.0, hidden=(400, 400, 400)),
+    "small": Config(updates=12_000.0, batch_size=256, held_out_batch=64, hidden=(256, 256)),
+}
+
+
+class State(NamedTuple):
+    net: nets.Optimised
+    best: nets.Params  # at the lowest held-out loss
+    held_out: jax.Array  # the mean of the held-out loss; infinite before the first update
+    lowest: jax.Array
+    updates: jax.Array  # int32
+
+
+def outputs(cfg: Config, obs_dim: int) -> int:
+    return obs_dim + cfg.rewards + cfg.ends
+
+
+def init(cfg: Config, spec: Spec, key: jax.Array) -> State:
+    sizes = [spec.obs_dim + spec.act_dim, *cfg.hidden, outputs(cfg, spec.obs_dim)]
+    layers = nets.init_mlp(key, sizes, layer_norm=True)
+    infinite = jnp.array(jnp.inf)
+    return State(nets.optimised(layers), layers, infinite, infinite, jnp.zeros((), jnp.int32))
+
+
+def predict(layers: nets.Layers, inputs: jax.Array, dtype: str = "float32") -> jax.Array:
+    """[…, obs_dim + act_dim] → […, outputs] in the network's units."""
+    return nets.mlp(layers, inputs, jax.nn.silu, dtype)
+
+
+def loss(layers: nets.Layers, cfg: Config, batch: Batch) -> jax.Array:
+    """The equation above. The batch has the scaled change of state for `next_observations`, `rewards` are scaled."""
+    found = predict(layers, jnp.concatenate([batch.observations, batch.actions], -1), cfg.dtype)
+    obs_dim = batch.observations.shape[-1]
+    total = jnp.square(found[:, :obs_dim] - batch.next_observations).mean()
+    if cfg.rewards:
+        total += jnp.square(found[:, obs_dim] - batch.rewards).mean()
+    if cfg.ends:
+        logit = found[:, -1]
+        total += cfg.end_weight * (jax.nn.softplus(logit) - (1 - batch.continues) * logit).mean()
+    return total
+
+
+def learning_rate(cfg: Config, done: jax.Array) -> jax.Array:
+    """lr · (f + (1 − f) (1 + cos(π t / T)) / 2)."""
+    course = jnp.clip(done / cfg.updates, 0.0, 1.0)
+    return cfg.lr * (cfg.final_lr + (1 - cfg.final_lr) * (1 + jnp.cos(jnp.pi * course)) / 2)
+
+
+def step(cfg: Config, state: State, batch: Batch, key: jax.Array, phase: int) -> tuple[State, dict[str, jax.Array]]:
+    """One update; `batch.expert` is a draw from the held-out rows."""
+    del key, phase
+    value, gradients = jax.value_and_grad(loss)(state.net.params, cfg, batch)
+    rate = learning_rate(cfg, state.updates)
+    net = nets.descend(state.net, gradients, rate)
+    net = net._replace(params=jax.tree.map(lambda p: p * (1 - rate * cfg.weight_decay), net.params))
+    unseen = loss(net.params, cfg, jax.tree.map(lambda rows: rows[: cfg.held_out_batch], batch.expert))
+    smoothed = state.held_out + cfg.smoothing * (unseen - state.held_out)
+    held_out = jnp.where(jnp.isfinite(state.held_out), smoothed, unseen)
+    better = held_out < state.lowest
+    best = jax.tree.map(lambda new, old: jnp.where(better, new, old), net.params, state.best)
+    state = State(net, best, held_out, jnp.minimum(held_out, state.lowest), state.updates + 1)
+    return state, {"model_loss": value, "held_out_loss": held_out}
+
+
+LEARNER = Learner(init, step)

@@ -1,0 +1,199 @@
+"""Roll many policies out in learned models: every policy × member × initial state × step as one compiled program.
+
+Each member k plays every policy alone, from the same logged initial states, for the logs' own time limit:
+
+    a_t     = π(s_t)
+    s_{t+1} = s_t + Δ_k(s_t, a_t)          clipped to the range of the logs
+    R      += γ^t · (r_k(s_t, a_t) − c · σ_r · u(s_t, a_t))          while the episode lives
+    the episode ends where member k finds its end likelier than not
+
+u is the members' disagreement about the next state, divided by its median on held-out rows: what the models do not
+know costs. The learned reward is clipped to what the logs show; a `score` of states and actions may take its place,
+where logs carry no rewards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ilbrl.base.errors import IlbrlError
+from ilbrl.base.progress import progress
+from ilbrl.models import acting
+from ilbrl.models.ensemble import Models, Predict, spread
+from ilbrl.policy import Policy
+
+Score = Callable[[jax.Array, jax.Array], jax.Array]
+"""([…, obs_dim] standardised observations, […, act_dim] actions in [−1, 1]) → […] reward of the step."""
+End = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
+"""([…, obs_dim] s, […, act_dim] a, […, obs_dim] s′, in the environment's units) → […] bool: the episode ends here."""
+
+ROOM = 2**21  # trajectories × members × outputs kept at a time: policies beyond it take turns
+
+
+class Rollouts(NamedTuple):
+    """By policy, member and initial state, all [P, K, M] float64."""
+
+    returns: np.ndarray  # penalised
+    unpenalised: np.ndarray
+    lengths: np.ndarray  # steps until the end, or the horizon
+    disagreement: np.ndarray  # mean over the steps, in medians of the held-out rows
+    outside: np.ndarray  # share of the steps whose state had to be clipped to the range of the logs
+
+    @property
+    def values(self) -> np.ndarray:
+        """[P] mean over members and initial states."""
+        return self.returns.mean((1, 2))
+
+
+class Game(NamedTuple):
+    """What is the same for every policy; static parts of the program."""
+
+    predict: Predict
+    dtype: str
+    horizon: int
+    sampled: bool
+    score: Score | None
+    end: End | None
+    learned_end: bool
+    disagree: bool
+
+
+def rollout(
+    policies: Mapping[str, Policy] | Sequence[Policy],
+    models: Models,
+    starts: np.ndarray,
+    horizon: int | None = None,
+    *,
+    penalty: float = 0.3,
+    gamma: float = 1.0,
+    score: Score | None = None,
+    end: End | bool = True,
+    sampled: bool = False,
+    seed: int = 0,
+    quiet: bool = False,
+) -> Rollouts:
+    """Play every policy in every member from every one of `starts` ([M, obs_dim] observations).
+
+    horizon: steps; by default the logs' own time limit.
+    penalty: standard deviations of the logged rewards that a step loses per unit of disagreement.
+    score: rewards a step instead of the learned reward; needed where the logs carry none.
+    end: True: the learned end of episodes; False: they last to the horizon; or the user's own function.
+    sampled: draw actions of stochastic policies instead of taking their mean.
+    """
+    named = dict(policies) if isinstance(policies, Mapping) else {str(i): p for i, p in enumerate(policies)}
+    if not named or not len(starts):
+        raise IlbrlError("rollouts need at least one policy and one initial state")
+    if score is None and not models.config.rewards:
+        raise IlbrlError(
+            "these models have learned no reward, for their logs carry none: give a score of states and actions"
+        )
+    for name, policy in named.items():
+        if policy.obs_dim != models.obs_dim:
+            raise IlbrlError(
+                f"policy {name}: takes observations of {policy.obs_dim} numbers, and those of the logs have"
+                f" {models.obs_dim}; is it a policy of this task?"
+            )
+    horizon = models.horizon if horizon is None else horizon
+    if horizon < 1:
+        raise IlbrlError(f"a rollout needs a horizon of at least one step, got {horizon}")
+    learned_end = end is True and models.config.ends
+    game = Game(
+        models.predict,
+        models.config.dtype,
+        horizon,
+        sampled,
+        score,
+        end if callable(end) else None,
+        learned_end,
+        models.members > 1,
+    )
+    found = np.empty((5, len(named), models.members, len(starts)))
+    places = {name: place for place, name in enumerate(named)}
+    constants = _constants(models)
+    with progress("rolling out", horizon * len(named), "policy steps", quiet) as advance:
+        for shape, names in acting.by_shape(named).items():
+            size = max(1, ROOM // (models.members**2 * len(starts) * 8))
+            for first in range(0, len(names), size):
+                group = names[first : first + size]
+                padded = group + [group[-1]] * (min(size, len(names)) - len(group))  # one shape: one compilation
+                stacked = acting.stack([named[name] for name in padded])
+                keys = jax.random.split(jax.random.key(seed), len(padded))
+                out = _play(shape, game, stacked, keys, constants, jnp.asarray(starts, jnp.float32), penalty, gamma)
+                found[:, [places[name] for name in group]] = np.asarray(out, np.float64)[:, : len(group)]
+                advance(horizon * len(group))
+    return Rollouts(*found)
+
+
+def _constants(models: Models) -> dict[str, Any]:
+    return {
+        "layers": jax.tree.map(jnp.asarray, models.layers),
+        **{name: jnp.asarray(value) for name, value in vars(models.scales).items()},
+    }
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _play(shape, game, stacked, keys, constants, starts, penalty, gamma):
+    """[5, P, K, M] the fields of `Rollouts`."""
+    members, count = len(constants["layers"][0]["w"]), len(starts)
+    obs_mean, obs_std = constants["obs_mean"], constants["obs_std"]
+    centre = (constants["action_high"] + constants["action_low"]) / 2
+    half_range = (constants["action_high"] - constants["action_low"]) / 2
+    reward_mean, reward_std, reward_low, reward_high = constants["reward"]
+    policies, obs_dim = len(keys), starts.shape[-1]
+    batch = (policies, members, count)
+
+    def model(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """[K, P·M, in] inputs → own members' outputs [K, P·M, out] and the disagreement [K, P·M]."""
+        if not game.disagree:
+            return jax.vmap(lambda one, own: game.predict(one, own, game.dtype))(constants["layers"], x), x[..., 0] * 0
+        flat = x.reshape(-1, x.shape[-1])
+        every = jax.vmap(lambda one: game.predict(one, flat, game.dtype))(constants["layers"])
+        every = every.reshape(members, members, -1, every.shape[-1])
+        own = every[jnp.arange(members), jnp.arange(members)]
+        return own, spread(every[..., :obs_dim]) / constants["typical_disagreement"]
+
+    def act(policy: Any, observations: jax.Array, key: jax.Array) -> jax.Array:
+        flat = observations.reshape(-1, obs_dim)
+        acted = acting.act(shape, policy, flat, key if game.sampled else None)
+        return acted.reshape(*observations.shape[:-1], -1)
+
+    def one(carry, t):
+        state, alive, discount, totals = carry  # state [P, K, M, obs_dim]
+        step_keys = jax.vmap(lambda key: jax.random.fold_in(key, t))(keys)
+        actions = jax.vmap(act)(stacked, state, step_keys)
+        scaled = jnp.clip((actions - centre) / half_range, -1.0, 1.0)
+        standard = (state - obs_mean) / obs_std
+        inputs = jnp.concatenate([standard, scaled], -1).swapaxes(0, 1).reshape(members, policies * count, -1)
+        own, doubt = model(inputs)
+        own = own.reshape(members, policies, count, -1).swapaxes(0, 1)
+        doubt = doubt.reshape(members, policies, count).swapaxes(0, 1)
+        following = state + own[..., :obs_dim] * constants["change_std"] + constants["change_mean"]
+        within = jnp.clip(following, constants["state_low"], constants["state_high"])
+        if game.score is None:
+            reward = jnp.clip(own[..., obs_dim] * reward_std + reward_mean, reward_low, reward_high)
+            unit = reward_std
+        else:
+            reward, unit = game.score(standard, scaled), 1.0
+        clipped = (within != following).any(-1)
+        gained = jnp.stack([reward - penalty * unit * doubt, reward, jnp.ones(batch), doubt, clipped * 1.0])
+        weights = jnp.stack([discount, discount, 1.0, 1.0, 1.0])[:, None, None, None]
+        totals = totals + alive * weights * gained
+        if game.end is not None:
+            ended = game.end(state, actions, within)
+        elif game.learned_end:
+            ended = own[..., -1] > 0
+        else:
+            ended = jnp.zeros(batch, bool)
+        return (within, alive * ~ended, discount * gamma, totals), None
+
+    state = jnp.broadcast_to(starts, (*batch, obs_dim))
+    carry = (state, jnp.ones(batch), jnp.ones(()), jnp.zeros((5, *batch)))
+    (_, _, _, totals), _ = jax.lax.scan(one, carry, jnp.arange(game.horizon))
+    lengths = totals[2]
+    return jnp.stack([totals[0], totals[1], lengths, totals[3] / lengths, totals[4] / lengths])

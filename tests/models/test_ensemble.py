@@ -1,0 +1,183 @@
+"""Learned models: what they learn is what the logs show, and what is kept survives kills and damage."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from tests.models.conftest import linear_logs, linear_return, steady
+
+from ilbrl import models
+from ilbrl.base.errors import IlbrlError
+from ilbrl.learning.batches import Batch
+from ilbrl.models import dynamics
+from ilbrl.models.ensemble import _rows
+
+SMALL = dynamics.Config(updates=1000.0, batch_size=64, held_out_batch=32, hidden=(32,), lr=3e-3, smoothing=0.02)
+
+
+@pytest.fixture(scope="module")
+def learned(logs):
+    return models.train([logs], SMALL, members=3, quiet=True)
+
+
+def test_learned_values_come_within_two_percent_of_the_closed_form(learned):
+    starts = np.array([[1.0, 0.0], [0.5, -1.0], [-1.0, 1.0]], np.float32)
+    actions = (-0.8, 0.2, 0.9)
+    played = models.rollout([steady(a) for a in actions], learned, starts, 50, penalty=0.0, quiet=True)
+    truth = [np.mean([linear_return(a, s, 50) for s in starts]) for a in actions]
+    np.testing.assert_allclose(played.values, truth, rtol=0.02, atol=0.02 * np.ptp(truth))
+
+
+def test_errors_on_held_out_episodes_are_recorded(learned):
+    assert learned.members == 3
+    assert learned.horizon == 50
+    assert learned.errors.steps == (1, 2, 5, 10, 20)
+    assert np.array(learned.errors.many_step).shape == (3, 5)
+    assert max(learned.errors.many_step[0]) < 0.2
+    assert len(learned.errors.held_out_loss) == 3
+
+
+def test_a_tabular_problem_is_valued_within_two_percent():
+    """A ring of five states, one-hot: right moves on, reward 1 at state 4, and the episode ends there."""
+    rng, rows = np.random.default_rng(0), []
+    for _ in range(60):
+        state = int(rng.integers(4))
+        for t in range(12):
+            action = rng.uniform(-1, 1)
+            following = state + 1 if action > 0 else max(state - 1, 0)
+            rows.append((np.eye(5)[state], [np.sign(action)], np.eye(5)[following], following == 4, t == 11))
+            state = following
+            if following == 4:
+                break
+    observations, actions, following, ends, cut = (np.array(c, np.float32) for c in zip(*rows))
+    data = models_data(observations, actions, following, rewards=10.0 * ends, terminals=ends, timeouts=cut * (1 - ends))
+    learned = models.train([data], replace(SMALL, updates=800.0, hidden=(64,), batch_size=32), members=2, quiet=True)
+    right, left = (steady(0.999 * sign, obs_dim=5) for sign in (1, -1))
+    played = models.rollout([right, left], learned, np.eye(5, dtype=np.float32)[:1], 12, penalty=0.0, quiet=True)
+    assert played.values[0] == pytest.approx(10.0, rel=0.02)
+    assert abs(played.values[1]) < 0.2
+    assert played.lengths[0].tolist() == [[4.0]] * 2
+    assert played.lengths[1].tolist() == [[12.0]] * 2
+
+
+def models_data(observations, actions, following, **columns):
+    from ilbrl.data import from_arrays
+
+    return from_arrays(
+        observations=observations, actions=actions, next_observations=following,
+        action_low=[-1.0], action_high=[1.0], **columns,
+    )  # fmt: skip
+
+
+def test_loss_is_the_equation():
+    rng = np.random.default_rng(0)
+    cfg = dynamics.Config(hidden=(), end_weight=0.7)
+    w, b = rng.normal(size=(3, 4)), rng.normal(size=4)
+    s, a, change, r = rng.normal(size=(6, 2)), rng.normal(size=(6, 1)), rng.normal(size=(6, 2)), rng.normal(size=6)
+    continues = np.array([1, 1, 0, 1, 0, 1.0])
+    found = np.hstack([s, a]) @ w + b
+    p = 1 / (1 + np.exp(-found[:, 3]))
+    truth = ((found[:, :2] - change) ** 2).mean() + ((found[:, 2] - r) ** 2).mean()
+    truth -= 0.7 * ((1 - continues) * np.log(p) + continues * np.log(1 - p)).mean()
+    batch = Batch(
+        *(jnp.asarray(x, jnp.float32) for x in (s, a, change, continues)), rewards=jnp.asarray(r, jnp.float32)
+    )
+    layers = ({"w": jnp.asarray(w, jnp.float32), "b": jnp.asarray(b, jnp.float32)},)
+    assert float(dynamics.loss(layers, cfg, batch)) == pytest.approx(truth, rel=1e-5)
+
+
+def test_the_rate_follows_a_cosine():
+    cfg = dynamics.Config(lr=1.0, final_lr=0.1, updates=100.0)
+    found = [float(dynamics.learning_rate(cfg, jnp.asarray(t))) for t in (0, 50, 100, 200)]
+    np.testing.assert_allclose(found, [1.0, 0.55, 0.1, 0.1], rtol=1e-5)
+
+
+def test_what_is_kept_is_the_best_on_held_out_rows():
+    """A learning rate of 0 after the first update, and held-out rows that the first update made worse."""
+    cfg = dynamics.Config(hidden=(), lr=0.5, smoothing=1.0, held_out_batch=4, rewards=False, ends=False, final_lr=1.0)
+    from ilbrl.learning.batches import Spec
+
+    spec = Spec(np.zeros(1), np.ones(1), -np.ones(1), np.ones(1))
+    state = dynamics.init(cfg, spec, jax.random.key(0))
+    rows = [jnp.ones((4, 1)), jnp.ones((4, 1))]
+    up, down = (Batch(*rows, target * jnp.ones((4, 1)), jnp.ones(4)) for target in (100.0, -100.0))
+    first, _ = dynamics.step(cfg, state, up._replace(expert=up), jax.random.key(0), 0)
+    second, _ = dynamics.step(cfg, first, down._replace(expert=up), jax.random.key(0), 0)
+    assert float(second.held_out) > float(first.held_out)
+    np.testing.assert_array_equal(second.best[0]["w"], first.net.params[0]["w"])
+
+
+def test_shares_and_held_out_episodes():
+    few, many = linear_logs(episodes=2, length=10), linear_logs(episodes=100, length=10, seed=1)
+    held_out, rows = _rows([few, many], [0.25, 0.75], np.random.default_rng(0))
+    assert len(held_out) == 50  # five episodes of the larger log; two episodes are too few to give one away
+    assert (held_out >= 20).all()
+    assert not set(held_out) & set(rows)
+    assert np.mean(rows < 20) == pytest.approx(0.25, abs=0.01)
+    assert set(range(20)) <= set(rows)
+
+
+def test_killed_and_continued_to_the_same_bits(logs, tmp_path):
+    quick = replace(SMALL, updates=400.0)
+    whole = models.train([logs], quick, members=2, quiet=True)
+
+    def interrupted(record):
+        if record["update"] == 200:
+            raise KeyboardInterrupt
+
+    path = tmp_path / "checkpoint.safetensors"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ilbrl.learning.checkpoint.time.monotonic", iter(range(0, 10**9, 1000)).__next__)
+        with pytest.raises(KeyboardInterrupt):
+            models.train([logs], quick, members=2, resume_from=path, log=interrupted, quiet=True)
+    again = models.train([logs], quick, members=2, resume_from=path, quiet=True)
+    assert again.content_hash == whole.content_hash
+
+
+def test_saved_models_come_back_and_damage_is_named(learned, tmp_path):
+    path = learned.save(tmp_path / "models.safetensors")
+    back = models.Models.load(path)
+    assert back.content_hash == learned.content_hash
+    assert back.config == learned.config
+    assert back.errors == learned.errors
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(IlbrlError, match=r"models\.safetensors: damaged"):
+        models.Models.load(path)
+    path.write_bytes(content[:100])
+    with pytest.raises(IlbrlError, match=r"models\.safetensors: not a file of learned models"):
+        models.Models.load(path)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        linear_logs(episodes=1, length=30),
+        linear_logs(episodes=3, length=1),
+        replace(linear_logs(episodes=6, length=8), observations=np.ones((48, 2), np.float32)),
+    ],
+    ids=["one episode", "single rows", "constant columns"],
+)
+def test_odd_logs_have_defined_answers(data):
+    learned = models.train([data], replace(SMALL, updates=20.0), members=2, quiet=True)
+    played = models.rollout([steady(0.1)], learned, data.observations[:2], 1, quiet=True)
+    assert np.isfinite(played.returns).all()
+
+
+def test_logs_without_rewards_need_a_score():
+    learned = models.train([linear_logs(rewards=False)], replace(SMALL, updates=20.0), members=2, quiet=True)
+    start = np.zeros((1, 2), np.float32)
+    with pytest.raises(IlbrlError, match="have learned no reward"):
+        models.rollout([steady(0.1)], learned, start, 5, quiet=True)
+    played = models.rollout(
+        [steady(0.1)], learned, start, 5, score=lambda s, a: 1 + 0 * a[..., 0], penalty=0.0, quiet=True
+    )
+    assert (played.returns == 5).all()
+
+
+def test_members_that_diverge_do_not_serve():
+    with pytest.raises(IlbrlError, match="every model diverged"):
+        models.train([linear_logs(episodes=8)], replace(SMALL, updates=60.0, lr=1e30), members=2, quiet=True)

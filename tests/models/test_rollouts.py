@@ -1,0 +1,158 @@
+"""Rollouts against closed forms: the models are exactly the linear system, so every return is known."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from tests.models.conftest import A, B, exact_models, linear_return, steady, with_bounds
+
+from ilbrl import models
+from ilbrl.base.errors import IlbrlError
+from ilbrl.models import acting
+from ilbrl.policy import Policy
+
+STARTS = np.array([[1.0, 0.0], [0.5, -1.0]], np.float32)
+
+
+def play(policies, exact, horizon=20, **options):
+    return models.rollout(policies, exact, STARTS, horizon, quiet=True, **options)
+
+
+@pytest.mark.parametrize("gamma", [1.0, 0.9])
+def test_an_exact_model_reproduces_the_true_return(gamma):
+    played = play([steady(0.3), steady(-0.8)], exact_models(), gamma=gamma)
+    for p, action in enumerate((0.3, -0.8)):
+        truth = [linear_return(action, start, 20, gamma) for start in STARTS]
+        np.testing.assert_allclose(played.returns[p, 0], truth, rtol=1e-5)
+    assert (played.lengths == 20).all()
+    assert (played.disagreement == 0).all()
+
+
+def test_any_function_can_stand_in_for_the_network():
+    def pendulum(layers, inputs, dtype):
+        del layers, dtype
+        angle, speed, torque = jnp.split(inputs, 3, -1)
+        return jnp.concatenate([0.1 * speed, -0.1 * jnp.sin(angle) + 0.1 * torque, -jnp.square(angle)], -1)
+
+    exact = models.Models(**{**vars(exact_models()), "predict": pendulum})
+    played = play([steady(0.5)], exact, horizon=7)
+    for start, found in zip(STARTS, played.returns[0, 0]):
+        (angle, speed), total = np.asarray(start, float), 0.0
+        for _ in range(7):
+            total -= angle**2
+            angle, speed = angle + 0.1 * speed, speed - 0.1 * np.sin(angle) + 0.05
+        assert found == pytest.approx(total, rel=1e-5)
+
+
+def test_a_horizon_of_one_is_the_first_reward():
+    played = play([steady(0.3)], exact_models(), horizon=1)
+    np.testing.assert_allclose(played.returns[0, 0], [linear_return(0.3, s, 1) for s in STARTS], rtol=1e-6)
+
+
+def test_disagreement_costs_what_the_penalty_says():
+    exact = exact_models(members=3, shift=0.1)
+    free, charged = (play([steady(0.3)], exact, horizon=5, penalty=penalty) for penalty in (0.0, 2.0))
+    # predictions of s₁ are 0, 0.1 and 0.2 apart: a variance of 0.02/3, halved by the dimension they agree in
+    doubt = np.sqrt(0.02 / 3 / 2)
+    np.testing.assert_allclose(free.disagreement, doubt, rtol=1e-4)
+    np.testing.assert_allclose(charged.unpenalised, free.returns, rtol=1e-6)
+    np.testing.assert_allclose(free.returns - charged.returns, 5 * 2.0 * doubt, rtol=1e-4)
+
+
+def test_each_member_plays_alone():
+    played = play([steady(0.0)], exact_models(members=2, shift=0.5), horizon=3, penalty=0.0)
+    for k in range(2):
+        state, total = STARTS[0].astype(float), 0.0
+        for _ in range(3):
+            total += state[0] - 0.5 * state[1]
+            state = A @ state + [0.5 * k, 0.0]
+        assert played.returns[0, k, 0] == pytest.approx(total, rel=1e-5)
+
+
+def test_an_episode_ends_where_its_end_is_likelier_than_not():
+    dying = exact_models(end_bias=-0.7)  # alive while s₁ ≤ 0.7: the first start ends with its first step
+    played = play([steady(0.0)], dying, horizon=10)
+    assert played.lengths[0, 0].tolist() == [1, 10]
+    assert played.returns[0, 0, 0] == pytest.approx(1.0)
+    assert (play([steady(0.0)], dying, horizon=10, end=False).lengths == 10).all()
+    own = play([steady(0.0)], dying, horizon=10, end=lambda s, a, following: following[..., 1] > -0.9)
+    assert own.lengths[0, 0, 0] == 1
+    assert own.lengths[0, 0, 1] > 1
+
+
+def test_states_stay_within_the_logs_and_leaving_is_counted():
+    bounded = with_bounds(exact_models(), -0.5, 0.5)
+    played = models.rollout([steady(0.9)], bounded, np.array([[0.4, 0.4]], np.float32), 30, quiet=True)
+    state, total, outside = np.array([0.4, 0.4]), 0.0, 0
+    for _ in range(30):
+        total += state @ [1.0, -0.5] + 0.3 * 0.9
+        following = A @ state + B[:, 0] * 0.9
+        state = np.clip(following, -0.5, 0.5)
+        outside += (state != following).any()
+    assert played.returns[0, 0, 0] == pytest.approx(total, rel=1e-5)
+    assert played.outside[0, 0, 0] == pytest.approx(outside / 30)
+
+
+def test_a_score_replaces_the_learned_reward():
+    played = play([steady(0.3)], exact_models(), horizon=4, score=lambda s, a: a[..., 0] + 0 * s[..., 0])
+    np.testing.assert_allclose(played.returns, 4 * 0.3, rtol=1e-5)
+
+
+def test_a_policy_does_not_depend_on_its_company():
+    everyone = [steady(a) for a in (0.1, 0.5, -0.3)]
+    together, alone = play(everyone, exact_models()), play(everyone[1:2], exact_models())
+    np.testing.assert_allclose(together.returns[1], alone.returns[0], rtol=1e-6)
+
+
+def test_policies_of_different_shapes_keep_their_order():
+    rng = np.random.default_rng(0)
+    deep = Policy(
+        (
+            (rng.normal(size=(2, 8)), rng.normal(size=8)),
+            (rng.normal(size=(8, 1)), rng.normal(size=1)),
+        ),
+        -np.ones(1),
+        np.ones(1),
+    )
+    mixed = play({"a": steady(0.3), "deep": deep, "b": steady(-0.2)}, exact_models())
+    np.testing.assert_allclose(mixed.returns[2], play([steady(-0.2)], exact_models()).returns[0], rtol=1e-6)
+    np.testing.assert_allclose(mixed.returns[1], play([deep], exact_models()).returns[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("head", ["deterministic", "tanh_gaussian"])
+@pytest.mark.parametrize("normalised", [True, False])
+def test_policies_act_as_they_do_in_numpy(head, normalised):
+    rng = np.random.default_rng(1)
+    outputs = 3 if head == "deterministic" else 6
+    policy = Policy(
+        (
+            (rng.normal(size=(5, 16)), rng.normal(size=16)),
+            (rng.normal(size=(16, 16)), rng.normal(size=16)),
+            (rng.normal(size=(16, outputs)), rng.normal(size=outputs)),
+        ),
+        np.array([-1.0, -2.0, 0.0]),
+        np.array([1.0, 2.0, 5.0]),
+        head=head,
+        obs_mean=rng.normal(size=5) if normalised else None,
+        obs_std=rng.uniform(0.5, 2, size=5) if normalised else None,
+        mean_bound=2.0 if head == "tanh_gaussian" else None,
+    )
+    observations = rng.normal(size=(40, 5)).astype(np.float32)
+    acted = acting.act(
+        acting.shape_of(policy), jax.tree.map(lambda leaf: leaf[0], acting.stack([policy])), jnp.asarray(observations)
+    )
+    np.testing.assert_allclose(acted, policy.act(observations), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"horizon": 0}, "a horizon of at least one step"),
+        ({"policies": []}, "at least one policy"),
+        ({"policies": [steady(0.1, obs_dim=3)]}, "takes observations of 3 numbers"),
+    ],
+)
+def test_what_cannot_be_played_is_refused(change, words):
+    asked = {"policies": [steady(0.1)], "horizon": 5} | change
+    with pytest.raises(IlbrlError, match=words):
+        play(asked.pop("policies"), exact_models(), **asked)
