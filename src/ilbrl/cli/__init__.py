@@ -22,6 +22,7 @@ COMMANDS = {
     "train": "train a population of policies from logs",
     "tune": "the whole protocol: tune, train, evaluate offline, select",
     "evaluate": "what policies are worth, from logs alone, and how far to trust it",
+    "models": "learn the dynamics behind logs, and roll policies out in them",
     "rollout": "score a policy in its environment",
     "policy": "what a policy file is, and the policy as ONNX or C",
     "report": "one page about one study or several",

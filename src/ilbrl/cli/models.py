@@ -1,0 +1,171 @@
+"""`ilbrl models`: train models of the dynamics behind logs, look at them, and roll policies out in them."""
+
+from __future__ import annotations
+
+import json as json_format
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import tyro
+from tyro.conf import FlagCreatePairsOff, Positional, UseAppendAction, arg
+
+from ilbrl.base.errors import IlbrlError
+from ilbrl.cli.named import load_named
+from ilbrl.policy import Policy
+
+_ABOUT = """Learn what follows from what: (state, action) → next state, reward, end of the episode.
+
+The models are what `ilbrl evaluate` and `ilbrl tune` roll policies out in. Here they are for themselves.
+
+examples:
+  ilbrl models train --expert hopper/expert:2ep --logs hopper/medium:400000steps --out hopper.models
+  ilbrl models inspect hopper.models
+  ilbrl models inspect hopper.models --policy policy.safetensors --starts hopper/medium:40ep"""
+
+STARTS = 40  # initial states that policies are rolled out from
+
+
+def main(words: list[str]) -> int:
+    """Run `ilbrl models …` and return its exit code."""
+    commands = {"train": train, "inspect": inspect}
+    return tyro.extras.subcommand_cli_from_dict(
+        commands, prog="ilbrl models", description=_ABOUT, args=words, config=(FlagCreatePairsOff,)
+    )
+
+
+def train(
+    logs: str,
+    out: Path,
+    expert: str | None = None,
+    size: Literal["large", "medium", "small"] = "small",
+    members: int = 7,
+    seed: int = 0,
+    quiet: bool = False,
+    json: bool = False,
+) -> int:
+    """Train an ensemble of models. Killed or stopped, the same command continues to the same result.
+
+    Example: ilbrl models train --expert hopper/expert:2ep --logs hopper/medium:400000steps --out hopper.models
+
+    Args:
+        logs: The logs: a file or a built-in name.
+        out: The file to write.
+        expert: The expert's episodes: half of what the models see, so that they are right where good policies go.
+        size: large for a GPU (4 layers of 512 units, a minute), medium, or small for two cores.
+        members: Models in the ensemble.
+        seed: Of the training and of what is held out.
+        quiet: No progress bar.
+        json: Print one JSON object instead of a table.
+    """
+    from ilbrl import models
+
+    if members < 1:
+        raise IlbrlError(f"--members {members}: an ensemble has at least one")
+    sets = [load_named(logs, quiet=quiet)]
+    if expert is not None:
+        sets.insert(0, load_named(expert, count_in="episodes", quiet=quiet))
+    workplace = out.with_name(f".{out.name}.training")
+    learned = models.train(
+        sets,
+        models.SIZES[size],
+        members=members,
+        seed=seed,
+        resume_from=workplace / "checkpoint.safetensors",
+        quiet=quiet,
+    )
+    learned.save(out)
+    shutil.rmtree(workplace, ignore_errors=True)
+    _show(learned, out, {}, json)
+    return 0
+
+
+def inspect(
+    file: Positional[Annotated[Path, arg(metavar="MODELS")]],
+    /,
+    policy: UseAppendAction[tuple[str, ...]] = (),
+    starts: str | None = None,
+    penalty: float = 0.3,
+    json: bool = False,
+) -> int:
+    """Say how right the models are on held-out episodes, and roll policies out in them.
+
+    Example: ilbrl models inspect hopper.models --policy policy.safetensors --starts hopper/medium:40ep
+
+    Args:
+        file: What `ilbrl models train` wrote.
+        policy: A policy to roll out, a file or a built-in name such as hopper/expert; may be given several times.
+        starts: Logs whose first states the rollouts begin with; needed with --policy.
+        penalty: Standard deviations of the logged rewards that a step loses per unit of disagreement.
+        json: Print one JSON object instead of tables.
+    """
+    from ilbrl import models
+
+    learned = models.Models.load(file)
+    if policy and starts is None:
+        raise IlbrlError("--policy: rollouts need states to begin with: name the logs, --starts LOGS")
+    values: dict[str, Any] = {}
+    if policy:
+        assert starts is not None
+        first = load_named(starts).initial_observations
+        chosen = first[np.linspace(0, len(first) - 1, min(STARTS, len(first))).astype(int)]
+        played = models.rollout({name: _policy(name) for name in policy}, learned, chosen, penalty=penalty)
+        for p, name in enumerate(policy):
+            values[name] = {
+                "return": float(played.values[p]),
+                "between_members": float(played.returns[p].mean(1).std(ddof=1)) if learned.members > 1 else None,
+                "length": float(played.lengths[p].mean()),
+                "disagreement": float(played.disagreement[p].mean()),
+                "outside": float(played.outside[p].mean()),
+            }
+    _show(learned, file, values, json)
+    return 0
+
+
+def _policy(name: str) -> Policy:
+    from ilbrl.data.benchmark import is_benchmark, source_policy
+
+    if is_benchmark(name) and not Path(name).exists():
+        return source_policy(*name.split("/"))
+    return Policy.load(name)
+
+
+def _show(learned: Any, file: Path, values: dict[str, Any], json: bool) -> None:
+    if json:
+        facts = {
+            "file": str(file),
+            "members": learned.members,
+            "horizon": learned.horizon,
+            "sources": list(learned.sources),
+            "config": asdict(learned.config),
+            "errors": asdict(learned.errors),
+            "policies": values,
+        }
+        print(json_format.dumps(facts, indent=1))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False, soft_wrap=True)
+    predicts = ["the change of state", *["reward"] * learned.config.rewards, *["end"] * learned.config.ends]
+    console.print(
+        f"[bold]{file}[/bold]  {learned.members} models of {' + '.join(learned.sources)}; they predict"
+        f" {', '.join(predicts)}; episodes last up to {learned.horizon:,} steps"
+    )
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("error after … steps of a held-out episode (standard deviations)")
+    for steps in learned.errors.steps:
+        table.add_column(f"{steps}", justify="right")
+    for k, errors in enumerate(learned.errors.many_step):
+        table.add_row(f"model {k}", *(f"{error:.3f}" for error in errors))
+    console.print(table)
+    if learned.errors.left_out:
+        console.print(f"left out: {len(learned.errors.left_out)} models that were much worse than the others")
+    for name, value in values.items():
+        console.print(
+            f"{name}: return {value['return']:,.1f} over {value['length']:,.0f} steps;"
+            f" disagreement {value['disagreement']:.1f} × that of the logs, {value['outside']:.0%} of the steps at the"
+            " edge of the logs"
+        )
