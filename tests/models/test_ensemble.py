@@ -12,7 +12,7 @@ from ilbrl import models
 from ilbrl.base.errors import IlbrlError
 from ilbrl.learning.batches import Batch
 from ilbrl.models import dynamics
-from ilbrl.models.ensemble import _rows
+from ilbrl.models.ensemble import _rows, default_shares
 
 SMALL = dynamics.Config(updates=1000.0, batch_size=64, held_out_batch=32, hidden=(32,), lr=3e-3, smoothing=0.02)
 
@@ -25,7 +25,7 @@ def learned(logs):
 def test_learned_values_come_within_two_percent_of_the_closed_form(learned):
     starts = np.array([[1.0, 0.0], [0.5, -1.0], [-1.0, 1.0]], np.float32)
     actions = (-0.8, 0.2, 0.9)
-    played = models.rollout([steady(a) for a in actions], learned, starts, 50, penalty=0.0, quiet=True)
+    played = models.rollout([steady(a) for a in actions], learned, starts, 50, penalty=0.0, noise=0.0, quiet=True)
     truth = [np.mean([linear_return(a, s, 50) for s in starts]) for a in actions]
     np.testing.assert_allclose(played.values, truth, rtol=0.02, atol=0.02 * np.ptp(truth))
 
@@ -55,7 +55,9 @@ def test_a_tabular_problem_is_valued_within_two_percent():
     data = models_data(observations, actions, following, rewards=10.0 * ends, terminals=ends, timeouts=cut * (1 - ends))
     learned = models.train([data], replace(SMALL, updates=800.0, hidden=(64,), batch_size=32), members=2, quiet=True)
     right, left = (steady(0.999 * sign, obs_dim=5) for sign in (1, -1))
-    played = models.rollout([right, left], learned, np.eye(5, dtype=np.float32)[:1], 12, penalty=0.0, quiet=True)
+    played = models.rollout(
+        [right, left], learned, np.eye(5, dtype=np.float32)[:1], 12, penalty=0.0, noise=0.0, quiet=True
+    )
     assert played.values[0] == pytest.approx(10.0, rel=0.02)
     assert abs(played.values[1]) < 0.2
     assert played.lengths[0].tolist() == [[4.0]] * 2
@@ -107,6 +109,11 @@ def test_what_is_kept_is_the_best_on_held_out_rows():
     second, _ = dynamics.step(cfg, first, down._replace(expert=up), jax.random.key(0), 0)
     assert float(second.held_out) > float(first.held_out)
     np.testing.assert_array_equal(second.best[0]["w"], first.net.params[0]["w"])
+
+
+def test_a_small_log_is_drawn_less_often_than_a_large_one():
+    found = default_shares([linear_logs(episodes=40, length=100), *[linear_logs(episodes=400, length=100)] * 2])
+    np.testing.assert_allclose(found, np.array([0.1 ** (1 / 3), 1, 1]) / (2 + 0.1 ** (1 / 3)))
 
 
 def test_shares_and_held_out_episodes():

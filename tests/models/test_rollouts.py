@@ -15,7 +15,7 @@ STARTS = np.array([[1.0, 0.0], [0.5, -1.0]], np.float32)
 
 
 def play(policies, exact, horizon=20, **options):
-    return models.rollout(policies, exact, STARTS, horizon, quiet=True, **options)
+    return models.rollout(policies, exact, STARTS, horizon, quiet=True, **{"noise": 0.0} | options)
 
 
 @pytest.mark.parametrize("gamma", [1.0, 0.9])
@@ -82,7 +82,7 @@ def test_an_episode_ends_where_its_end_is_likelier_than_not():
 
 def test_states_stay_within_the_logs_and_leaving_is_counted():
     bounded = with_bounds(exact_models(), -0.5, 0.5)
-    played = models.rollout([steady(0.9)], bounded, np.array([[0.4, 0.4]], np.float32), 30, quiet=True)
+    played = models.rollout([steady(0.9)], bounded, np.array([[0.4, 0.4]], np.float32), 30, noise=0.0, quiet=True)
     state, total, outside = np.array([0.4, 0.4]), 0.0, 0
     for _ in range(30):
         total += state @ [1.0, -0.5] + 0.3 * 0.9
@@ -91,6 +91,15 @@ def test_states_stay_within_the_logs_and_leaving_is_counted():
         outside += (state != following).any()
     assert played.returns[0, 0, 0] == pytest.approx(total, rel=1e-5)
     assert played.outside[0, 0, 0] == pytest.approx(outside / 30)
+
+
+def test_noise_has_the_size_of_the_models_own_error_and_meets_everyone_alike():
+    starts = np.zeros((4000, 2), np.float32)
+    noisy = models.rollout([steady(0.0), steady(0.0)], exact_models(), starts, 2, noise=0.5, quiet=True)
+    np.testing.assert_array_equal(noisy.returns[0], noisy.returns[1])
+    # after one step s = 0.5 · 0.1 · ε, and the second reward is s₁ − 0.5 s₂
+    assert noisy.returns.std() == pytest.approx(0.05 * np.sqrt(1.25), rel=0.05)
+    assert abs(noisy.returns.mean()) < 0.005
 
 
 def test_a_score_replaces_the_learned_reward():

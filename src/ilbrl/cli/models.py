@@ -14,7 +14,7 @@ from tyro.conf import FlagCreatePairsOff, Positional, UseAppendAction, arg
 
 from ilbrl.base.errors import IlbrlError
 from ilbrl.cli.named import load_named
-from ilbrl.policy import Policy
+from ilbrl.data.benchmark import find_policy
 
 _ABOUT = """Learn what follows from what: (state, action) → next state, reward, end of the episode.
 
@@ -53,7 +53,7 @@ def train(
     Args:
         logs: The logs: a file or a built-in name.
         out: The file to write.
-        expert: The expert's episodes: half of what the models see, so that they are right where good policies go.
+        expert: The expert's episodes, drawn often however few they are: models must be right where good policies go.
         size: large for a GPU (4 layers of 512 units, a minute), medium, or small for two cores.
         members: Models in the ensemble.
         seed: Of the training and of what is held out.
@@ -66,7 +66,7 @@ def train(
         raise IlbrlError(f"--members {members}: an ensemble has at least one")
     sets = [load_named(logs, quiet=quiet)]
     if expert is not None:
-        sets.insert(0, load_named(expert, count_in="episodes", quiet=quiet))
+        sets.insert(0, load_named(expert, quiet=quiet))
     workplace = out.with_name(f".{out.name}.training")
     learned = models.train(
         sets,
@@ -87,7 +87,7 @@ def inspect(
     /,
     policy: UseAppendAction[tuple[str, ...]] = (),
     starts: str | None = None,
-    penalty: float = 0.3,
+    penalty: float = 0.5,
     json: bool = False,
 ) -> int:
     """Say how right the models are on held-out episodes, and roll policies out in them.
@@ -111,7 +111,7 @@ def inspect(
         assert starts is not None
         first = load_named(starts).initial_observations
         chosen = first[np.linspace(0, len(first) - 1, min(STARTS, len(first))).astype(int)]
-        played = models.rollout({name: _policy(name) for name in policy}, learned, chosen, penalty=penalty)
+        played = models.rollout({name: find_policy(name) for name in policy}, learned, chosen, penalty=penalty)
         for p, name in enumerate(policy):
             values[name] = {
                 "return": float(played.values[p]),
@@ -122,14 +122,6 @@ def inspect(
             }
     _show(learned, file, values, json)
     return 0
-
-
-def _policy(name: str) -> Policy:
-    from ilbrl.data.benchmark import is_benchmark, source_policy
-
-    if is_benchmark(name) and not Path(name).exists():
-        return source_policy(*name.split("/"))
-    return Policy.load(name)
 
 
 def _show(learned: Any, file: Path, values: dict[str, Any], json: bool) -> None:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ilbrl.base.errors import IlbrlError
-from ilbrl.policy import Policy
+from ilbrl.policy import Layer, Policy
+from ilbrl.policy.policy import LAYER_NORM_EPSILON
 
 
 class Shape(NamedTuple):
     """What must agree before policies can share a program: static, so it shapes the compiled one."""
 
     sizes: tuple[tuple[int, ...], ...]
+    normalised: tuple[bool, ...]  # which layers have LayerNorm
     head: str
     activation: str
     log_std_bounds: tuple[float, float]
@@ -26,7 +28,7 @@ class Shape(NamedTuple):
 class Stacked(NamedTuple):
     """P policies of one shape; every leaf has a leading axis of P."""
 
-    layers: tuple[tuple[jax.Array, jax.Array], ...]
+    layers: tuple[Layer, ...]
     obs_mean: jax.Array  # [P, obs_dim]
     obs_std: jax.Array
     action_low: jax.Array  # [P, act_dim]
@@ -34,8 +36,9 @@ class Stacked(NamedTuple):
 
 
 def shape_of(policy: Policy) -> Shape:
-    sizes = tuple(weight.shape for weight, _ in policy.layers)
-    return Shape(sizes, policy.head, policy.activation, tuple(policy.log_std_bounds), policy.mean_bound)
+    sizes = tuple(layer.weight.shape for layer in policy.layers)
+    normalised = tuple(layer.scale is not None for layer in policy.layers)
+    return Shape(sizes, normalised, policy.head, policy.activation, policy.log_std_bounds, policy.mean_bound)
 
 
 def by_shape(policies: Mapping[str, Policy]) -> dict[Shape, list[str]]:
@@ -47,22 +50,14 @@ def by_shape(policies: Mapping[str, Policy]) -> dict[Shape, list[str]]:
 
 
 def stack(policies: Sequence[Policy]) -> Stacked:
-    def per_policy(array: np.ndarray | None, otherwise: float, policy: Policy) -> np.ndarray:
-        return np.full(policy.obs_dim, otherwise, np.float32) if array is None else array
+    """Policies of one shape, as one pytree."""
 
-    return jax.tree.map(
-        lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]),
-        *(
-            Stacked(
-                tuple(policy.layers),  # pyright: ignore[reportArgumentType]
-                per_policy(policy.obs_mean, 0.0, policy),
-                per_policy(policy.obs_std, 1.0, policy),
-                policy.action_low,
-                policy.action_high,
-            )
-            for policy in policies
-        ),
-    )
+    def one(policy: Policy) -> Any:
+        mean = np.zeros(policy.obs_dim, np.float32) if policy.obs_mean is None else policy.obs_mean
+        std = np.ones(policy.obs_dim, np.float32) if policy.obs_std is None else policy.obs_std
+        return policy.layers, mean, std, policy.action_low, policy.action_high
+
+    return Stacked(*jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *map(one, policies)))
 
 
 def act(shape: Shape, policy: Stacked, observations: jax.Array, key: jax.Array | None = None) -> jax.Array:
@@ -72,10 +67,12 @@ def act(shape: Shape, policy: Stacked, observations: jax.Array, key: jax.Array |
     """
     activate = {"relu": jax.nn.relu, "tanh": jnp.tanh}[shape.activation]
     x = (observations - policy.obs_mean) / policy.obs_std
-    for weight, bias in policy.layers[:-1]:
-        x = activate(x @ weight + bias)
-    weight, bias = policy.layers[-1]
-    x = x @ weight + bias
+    for layer in policy.layers[:-1]:
+        x = x @ layer.weight + layer.bias
+        if layer.scale is not None and layer.shift is not None:
+            x = _layer_norm(x) * layer.scale + layer.shift
+        x = activate(x)
+    x = x @ policy.layers[-1].weight + policy.layers[-1].bias
     if shape.head == "tanh_gaussian":
         x, log_std = jnp.split(x, 2, axis=-1)
         x = x if shape.mean_bound is None else jnp.clip(x, -shape.mean_bound, shape.mean_bound)
@@ -85,3 +82,8 @@ def act(shape: Shape, policy: Stacked, observations: jax.Array, key: jax.Array |
         raise IlbrlError("a deterministic policy cannot be sampled")
     centre, half_range = (policy.action_high + policy.action_low) / 2, (policy.action_high - policy.action_low) / 2
     return centre + half_range * jnp.tanh(x)
+
+
+def _layer_norm(x: jax.Array) -> jax.Array:
+    centred = x - x.mean(-1, keepdims=True)
+    return centred * jax.lax.rsqrt(jnp.square(centred).mean(-1, keepdims=True) + LAYER_NORM_EPSILON)

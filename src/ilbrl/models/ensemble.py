@@ -15,6 +15,7 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
+from ilbrl.base import records
 from ilbrl.base.errors import IlbrlError
 from ilbrl.base.files import require_readable, written_whole
 from ilbrl.data import Dataset, concatenate
@@ -28,6 +29,7 @@ FORMAT = "ilbrl-models-1"
 Predict = Callable[[Any, jax.Array, str], jax.Array]
 HELD_OUT_SHARE = 0.05  # of the episodes of each log
 FEWEST_TO_HOLD_OUT = 5  # episodes: a log of fewer gives none of them away
+FULL_SHARE_ROWS = 40_000  # a log of fewer is drawn less often
 HELD_OUT_ROWS = 50_000  # at most, of all logs together
 REWARD_TAILS = (0.01, 99.99)  # percentiles of the logged rewards that predictions are clipped to
 UNFIT = 2.0  # a member whose held-out loss exceeds this many times the median does not serve
@@ -47,6 +49,7 @@ class Scales:
     state_low: np.ndarray  # [obs_dim] smallest and largest observation of the logs
     state_high: np.ndarray
     reward: np.ndarray  # [4] mean, standard deviation, smallest and largest reward that is predicted
+    residual_std: np.ndarray  # [obs_dim] what predictions of the scaled change miss on held-out rows
     typical_disagreement: np.ndarray  # [] median over held-out rows
 
     @property
@@ -117,18 +120,13 @@ class Models:
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
             if header["format"] != FORMAT:
                 raise IlbrlError(f"{path}: written in format {header['format']!r}, this version reads {FORMAT!r}")
-            settings = {k: tuple(v) if isinstance(v, list) else v for k, v in header["config"].items()}
-            depth = len(settings["hidden"]) + 1
+            config = records.from_json(Config, header["config"], f"{path}, config")
+            errors = records.from_json(Errors, header["errors"], f"{path}, errors")
+            depth = len(config.hidden) + 1
             names = ("w", "b", "scale", "shift")
             layers = tuple({n: arrays[f"{n}{i}"] for n in names if f"{n}{i}" in arrays} for i in range(depth))
             scales = Scales(**{name: arrays[name] for name in Scales.__dataclass_fields__})
-            errors = Errors(
-                tuple(header["errors"]["held_out_loss"]),
-                tuple(header["errors"]["steps"]),
-                tuple(tuple(row) for row in header["errors"]["many_step"]),
-                tuple(header["errors"]["left_out"]),
-            )
-            models = Models(layers, Config(**settings), scales, header["horizon"], errors, tuple(header["sources"]))
+            models = Models(layers, config, scales, int(header["horizon"]), errors, tuple(header["sources"]))
             whole = models.content_hash == header["content_hash"]
         except (KeyError, safetensors.SafetensorError, ValueError, TypeError, RecursionError) as error:
             raise IlbrlError(f"{path}: not a file of learned models ({error}); train them again") from None
@@ -153,15 +151,16 @@ def train(
     log: Log | None = None,
     quiet: bool = False,
 ) -> Models:
-    """Learn the dynamics behind `logs`; a batch draws from each of them with its share (by default equal ones).
+    """Learn the dynamics behind `logs`; a batch draws from each of them with its share.
 
+    shares: one per log; by default `default_shares`.
     Episodes of every log that has at least five are held out: they decide when each member stops and which serve.
     resume_from: a checkpoint file: written on the way, continued from if there.
     """
     logs = [data for data in logs if len(data)]
     if not logs:
         raise IlbrlError("models need logs to learn from: none has a row")
-    shares = [1 / len(logs)] * len(logs) if shares is None else list(shares)
+    shares = default_shares(logs) if shares is None else list(shares)
     if len(shares) != len(logs) or min(shares) < 0 or not sum(shares) > 0:
         raise IlbrlError(f"shares: one number of at least 0 for each of the {len(logs)} logs, got {shares}")
     union = concatenate(logs)
@@ -173,6 +172,7 @@ def train(
         {name: np.concatenate([column[held_out], column]) for name, column in columns.items()},
         subsets=[rows + len(held_out)],
         expert_rows=len(held_out),
+        second_draw=True,
     )
     seeds = [seed * 1000 + k for k in range(members)]
     fitted = population.fit(
@@ -198,10 +198,22 @@ def train(
     left_out = tuple(seeds[k] for k in range(members) if k not in serving)
     errors = Errors(tuple(lowest[serving].tolist()), (), (), left_out)
     models = Models(layers, config, scales, horizon, errors, tuple(data.source for data in logs))
-    shown = {name: column[held_out] for name, column in columns.items()}
-    typical = np.median(disagreement(models, shown["observations"], shown["actions"]))
-    models = replace(models, scales=replace(scales, typical_disagreement=np.float32(max(typical, 1e-6))))
+    models = replace(models, scales=_measured(models, {name: column[held_out] for name, column in columns.items()}))
     return replace(models, errors=_many_step(models, union, held_out, errors))
+
+
+def default_shares(logs: Sequence[Dataset]) -> list[float]:
+    """How often each log is drawn: equally often, but a small one less, for models would learn it by heart."""
+    weights = np.cbrt(np.minimum(np.array([len(data) for data in logs]) / FULL_SHARE_ROWS, 1.0))
+    return (weights / weights.sum()).tolist()
+
+
+def _measured(models: Models, held_out: dict[str, np.ndarray]) -> Scales:
+    """The scales with what held-out rows show: how far members are apart, and how far from the truth."""
+    found = _predictions(models, held_out["observations"], held_out["actions"])[..., : models.obs_dim]
+    missed = np.sqrt(np.square(found - held_out["next_observations"]).mean((0, 1)))
+    typical = max(float(np.median(np.asarray(spread(found)))), 1e-6)
+    return replace(models.scales, residual_std=missed, typical_disagreement=np.asarray(typical, np.float32))
 
 
 def time_limit(logs: Sequence[Dataset]) -> int:
@@ -244,7 +256,7 @@ def _scales(union: Dataset) -> Scales:
     return Scales(
         spec.obs_mean, spec.obs_std, np.asarray(spec.action_low), np.asarray(spec.action_high),
         change.mean(0).astype(np.float32), (change.std(0) + 1e-6).astype(np.float32), seen, most,
-        reward.astype(np.float32), np.float32(1.0),
+        reward.astype(np.float32), np.zeros(union.obs_dim, np.float32), np.ones((), np.float32),
     )  # fmt: skip
 
 
@@ -262,16 +274,14 @@ def _columns(union: Dataset, scales: Scales) -> dict[str, np.ndarray]:
     return columns
 
 
-def disagreement(models: Models, observations: np.ndarray, actions: np.ndarray) -> np.ndarray:
-    """[N] how far the members are apart about the next state of standardised rows."""
+def _predictions(models: Models, observations: np.ndarray, actions: np.ndarray) -> np.ndarray:
+    """[K, N, outputs] of standardised rows."""
     inputs = jnp.asarray(np.hstack([observations, actions]))
-    found = jax.jit(lambda layers: jax.lax.map(lambda one: models.predict(one, inputs, "float32"), layers))(
-        models.layers
-    )
-    return np.asarray(spread(found[..., : models.obs_dim]))
+    every = jax.jit(lambda layers: jax.lax.map(lambda one: models.predict(one, inputs, "float32"), layers))
+    return np.asarray(every(models.layers))
 
 
-def spread(changes: jax.Array) -> jax.Array:
+def spread(changes: Any) -> jax.Array:
     """[K, …, obs_dim] predictions → […] root mean squared deviation from their mean."""
     return jnp.sqrt(jnp.square(changes - changes.mean(0)).mean(0).mean(-1))
 

@@ -3,13 +3,14 @@
 Each member k plays every policy alone, from the same logged initial states, for the logs' own time limit:
 
     a_t     = π(s_t)
-    s_{t+1} = s_t + Δ_k(s_t, a_t)          clipped to the range of the logs
+    s_{t+1} = s_t + Δ_k(s_t, a_t) + κ ε_t          clipped to the range of the logs
     R      += γ^t · (r_k(s_t, a_t) − c · σ_r · u(s_t, a_t))          while the episode lives
     the episode ends where member k finds its end likelier than not
 
 u is the members' disagreement about the next state, divided by its median on held-out rows: what the models do not
-know costs. The learned reward is clipped to what the logs show; a `score` of states and actions may take its place,
-where logs carry no rewards.
+know costs. ε is Gaussian with the standard deviation that predictions miss on held-out rows: a policy that only a
+perfect course of events keeps upright falls. The same ε meets every policy. The learned reward is clipped to what the
+logs show; a `score` of states and actions may take its place, where logs carry no rewards.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ Score = Callable[[jax.Array, jax.Array], jax.Array]
 End = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
 """([…, obs_dim] s, […, act_dim] a, […, obs_dim] s′, in the environment's units) → […] bool: the episode ends here."""
 
+PENALTY, NOISE = 0.5, 0.3  # c and κ, chosen on policies whose true scores were known (docs/evaluation.md)
+SCORE_UNIT = 0.02  # what stands for σ_r where a score in [0, 1] takes the reward's place
 ROOM = 2**21  # trajectories × members × outputs kept at a time: policies beyond it take turns
 
 
@@ -70,7 +73,8 @@ def rollout(
     starts: np.ndarray,
     horizon: int | None = None,
     *,
-    penalty: float = 0.3,
+    penalty: float = PENALTY,
+    noise: float = NOISE,
     gamma: float = 1.0,
     score: Score | None = None,
     end: End | bool = True,
@@ -81,7 +85,8 @@ def rollout(
     """Play every policy in every member from every one of `starts` ([M, obs_dim] observations).
 
     horizon: steps; by default the logs' own time limit.
-    penalty: standard deviations of the logged rewards that a step loses per unit of disagreement.
+    penalty: c, standard deviations of the logged rewards that a step loses per unit of disagreement.
+    noise: κ, share of the models' own error that is added to every step.
     score: rewards a step instead of the learned reward; needed where the logs carry none.
     end: True: the learned end of episodes; False: they last to the horizon; or the user's own function.
     sampled: draw actions of stochastic policies instead of taking their mean.
@@ -123,8 +128,10 @@ def rollout(
                 group = names[first : first + size]
                 padded = group + [group[-1]] * (min(size, len(names)) - len(group))  # one shape: one compilation
                 stacked = acting.stack([named[name] for name in padded])
-                keys = jax.random.split(jax.random.key(seed), len(padded))
-                out = _play(shape, game, stacked, keys, constants, jnp.asarray(starts, jnp.float32), penalty, gamma)
+                out = _play(
+                    shape, game, stacked, jax.random.key(seed), constants, jnp.asarray(starts, jnp.float32),
+                    penalty, noise, gamma,
+                )  # fmt: skip
                 found[:, [places[name] for name in group]] = np.asarray(out, np.float64)[:, : len(group)]
                 advance(horizon * len(group))
     return Rollouts(*found)
@@ -138,14 +145,14 @@ def _constants(models: Models) -> dict[str, Any]:
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _play(shape, game, stacked, keys, constants, starts, penalty, gamma):
+def _play(shape, game, stacked, key, constants, starts, penalty, noise, gamma):
     """[5, P, K, M] the fields of `Rollouts`."""
     members, count = len(constants["layers"][0]["w"]), len(starts)
     obs_mean, obs_std = constants["obs_mean"], constants["obs_std"]
     centre = (constants["action_high"] + constants["action_low"]) / 2
     half_range = (constants["action_high"] - constants["action_low"]) / 2
     reward_mean, reward_std, reward_low, reward_high = constants["reward"]
-    policies, obs_dim = len(keys), starts.shape[-1]
+    policies, obs_dim = len(stacked.obs_mean), starts.shape[-1]
     batch = (policies, members, count)
 
     def model(x: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -165,21 +172,23 @@ def _play(shape, game, stacked, keys, constants, starts, penalty, gamma):
 
     def one(carry, t):
         state, alive, discount, totals = carry  # state [P, K, M, obs_dim]
-        step_keys = jax.vmap(lambda key: jax.random.fold_in(key, t))(keys)
-        actions = jax.vmap(act)(stacked, state, step_keys)
+        noise_key, act_key = jax.random.split(jax.random.fold_in(key, t))  # the same for all: nobody's luck differs
+        actions = jax.vmap(act, (0, 0, None))(stacked, state, act_key)
         scaled = jnp.clip((actions - centre) / half_range, -1.0, 1.0)
         standard = (state - obs_mean) / obs_std
         inputs = jnp.concatenate([standard, scaled], -1).swapaxes(0, 1).reshape(members, policies * count, -1)
         own, doubt = model(inputs)
         own = own.reshape(members, policies, count, -1).swapaxes(0, 1)
         doubt = doubt.reshape(members, policies, count).swapaxes(0, 1)
-        following = state + own[..., :obs_dim] * constants["change_std"] + constants["change_mean"]
+        missed = constants["residual_std"] * jax.random.normal(noise_key, (members, count, obs_dim))
+        change = own[..., :obs_dim] + noise * missed
+        following = state + change * constants["change_std"] + constants["change_mean"]
         within = jnp.clip(following, constants["state_low"], constants["state_high"])
         if game.score is None:
             reward = jnp.clip(own[..., obs_dim] * reward_std + reward_mean, reward_low, reward_high)
             unit = reward_std
         else:
-            reward, unit = game.score(standard, scaled), 1.0
+            reward, unit = game.score(standard, scaled), SCORE_UNIT
         clipped = (within != following).any(-1)
         gained = jnp.stack([reward - penalty * unit * doubt, reward, jnp.ones(batch), doubt, clipped * 1.0])
         weights = jnp.stack([discount, discount, 1.0, 1.0, 1.0])[:, None, None, None]
