@@ -34,6 +34,8 @@ def test_names():
         benchmark.make("hopper/best")
     with pytest.raises(IlbrlError, match="at least one"):
         benchmark.make("hopper/medium", transitions=0)
+    with pytest.raises(IlbrlError, match="seed -1 is not between 0"):
+        benchmark.make("hopper/medium", seed=-1)
 
 
 def test_a_dataset_knows_where_it_comes_from():

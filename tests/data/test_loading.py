@@ -53,9 +53,16 @@ def test_a_count_without_a_unit_could_mean_either_and_is_refused(logs: Path, cou
 
 
 def test_names_that_no_file_has(tmp_path: Path) -> None:
-    for name, message in (("a" * 5000 + ".npz", "no file has so long a name"), ("a\0b.npz", "cannot be read|neither")):
+    for name, message in (
+        ("a" * 5000 + ".npz", "no file or folder has so long a name"),
+        ("a\0b.npz", "cannot be read|neither"),
+    ):
         with pytest.raises(IlbrlError, match=message):
             ilbrl.load(name)
+    with pytest.raises(IlbrlError, match="no file or folder has so long a name"):
+        save(from_arrays([[0.0]], [[0.0]], [[0.0]], terminals=[1]), tmp_path / ("a" * 300) / "b.npz")
+    with pytest.raises(IlbrlError, match="at most 1,000,000,000"):
+        ilbrl.load("hopper/medium:999999999999999steps")
 
 
 @pytest.mark.parametrize("name", ["p.npz", "p.hdf5", "p.csv", "npz:p.npz", "d4rl:p.hdf5", "csv:p.csv", "minari:p"])

@@ -32,6 +32,7 @@ from ilbrl.envs import TASKS, UniformPolicy, collect_units, collection_workers
 from ilbrl.policy import Policy
 
 LEVELS = ("expert", "medium", "random", "rung1", "rung2", "rung3")
+MOST_TRANSITIONS = 1_000_000_000  # more would not fit any machine that we know
 RECIPE = 1  # raise it whenever the same seed gives other transitions: old caches are then left alone
 _FIELDS = ("observations", "actions", "next_observations", "rewards", "terminals", "timeouts", "log_probs")
 _POLICIES = Path(__file__).parent.parent / "source_policies"
@@ -99,6 +100,8 @@ def load_benchmark(name: str, transitions: int | None = None, seed: int = 0, qui
 def make(name: str, transitions: int | None = None, seed: int = 0, quiet: bool = False) -> Path:
     """Collect a dataset into the cache, unless it is there; returns its npz file."""
     task, level, transitions = _parse(name, transitions)
+    if not 0 <= seed < 2**63:
+        raise IlbrlError(f"{name}: seed {seed} is not between 0 and 2⁶³")
     path = _path(task, level, seed, transitions)
     with _alone(path):
         if not (path.is_file() and _record(path).is_file()):
@@ -175,8 +178,8 @@ def _parse(name: str, transitions: int | None) -> tuple[str, str, int]:
         raise IlbrlError(f"no benchmark dataset {name!r}: it is one of {', '.join(TASKS)} / one of {', '.join(LEVELS)}")
     task, level = name.split("/")
     transitions = default_transitions(level) if transitions is None else transitions
-    if transitions < 1:
-        raise IlbrlError(f"{name}: asked for {transitions} transitions, need at least one")
+    if not 1 <= transitions <= MOST_TRANSITIONS:
+        raise IlbrlError(f"{name}: asked for {transitions} transitions; at least one and at most {MOST_TRANSITIONS:,}")
     return task, level, transitions
 
 

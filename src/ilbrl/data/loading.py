@@ -83,8 +83,7 @@ def _whole(spec: Spec, reading: Reading, quiet: bool) -> Dataset:
         if benchmark.is_benchmark(spec.where):
             _refuse_names(told, spec.where, "a built-in dataset")
             return benchmark.load_benchmark(spec.where, _enough(spec), quiet=quiet)
-    if len(where.name.encode(errors="replace")) > 255:
-        raise IlbrlError(f"{spec.where[:80]}…: no file has so long a name")
+    _refuse_long_name(where)
     try:
         if where.is_file():
             require_readable(where)
@@ -101,6 +100,11 @@ def _whole(spec: Spec, reading: Reading, quiet: bool) -> Dataset:
         raise IlbrlError(f"{spec.where}: cannot be read ({reason}); it may be damaged: copy it again") from error
 
 
+def _refuse_long_name(path: Path) -> None:
+    if any(len(part.encode(errors="replace")) > 255 for part in path.parts):
+        raise IlbrlError(f"{str(path)[:80]}…: no file or folder has so long a name")
+
+
 def _refuse_names(told: bool, where: str, kind: str) -> None:
     if told:
         raise IlbrlError(
@@ -111,9 +115,8 @@ def _refuse_names(told: bool, where: str, kind: str) -> None:
 
 def _enough(spec: Spec) -> int | None:
     """How many transitions of a built-in dataset to collect: fewer are the first rows of more."""
-    if spec.count is None or spec.unit == "transitions":
-        return spec.count
-    return spec.count * 1000  # no episode is longer
+    per_unit = 1000 if spec.unit == "episodes" else 1  # no episode is longer
+    return None if spec.count is None else spec.count * per_unit
 
 
 def _first(dataset: Dataset, spec: Spec) -> Dataset:
@@ -131,6 +134,7 @@ def save(dataset: Dataset, path: str | Path, *, overwrite: bool = True) -> Path:
     """Write `dataset` whole or not at all, in the format of the suffix or of a prefix such as `minari:`."""
     spec = parse(str(path))
     where = Path(spec.where)
+    _refuse_long_name(where)
     format = spec.format or _format_to_write(where)
     write = FORMATS[format].write
     if write is None:

@@ -69,6 +69,13 @@ class Reading:
         told = {name: home for name, home in self._mapped().items() if name in FIELDS}
         return told | {name: home.split(",") if "," in home else home for name, home in self.columns.items()}
 
+    @property
+    def array_names(self) -> dict[str, str | list[str]]:
+        """The same for files of arrays, whose rows are in order."""
+        if "steps" in self.names:
+            raise IlbrlError("--columns steps: only the rows of tables are put in order; leave it out")
+        return self.names
+
     def with_mapping(self) -> Reading:
         """The same with bounds and time limit taken from the mapping file, where they are not stated."""
         told = {name: value for name, value in self._mapped().items() if name not in FIELDS}

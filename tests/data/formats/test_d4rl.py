@@ -156,6 +156,8 @@ def test_names_of_your_own_and_several_arrays_for_one_field(tmp_path: Path) -> N
     dataset = load(tmp_path / "a.hdf5", reading)
     assert dataset.observations.tolist() == [[0, 0, 1]] * 2
     assert "not used: note" in dataset.notes
+    with pytest.raises(IlbrlError, match="only the rows of tables are put in order"):
+        load(tmp_path / "a.hdf5", Reading(columns={"observations": "pos", "actions": "u", "steps": "vel"}))
 
 
 def test_many_groups_inside_one_another_take_no_time(full: Dataset, tmp_path: Path) -> None:

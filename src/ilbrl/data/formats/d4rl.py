@@ -43,7 +43,7 @@ def read(path: Path, reading: Reading = Reading()) -> Dataset:  # noqa: B008 - i
         stored = [str(name) for name in file if isinstance(file.get(name), h5py.Dataset)]
         usual = {name: (field,) for name, field in FIELDS.items()} | {"episodes": ("episodes",)}
         inner = [field for field in FIELDS.values() if "/" in field and field in file]
-        found = homes([*stored, *inner], usual, reading.names, path)
+        found = homes([*stored, *inner], usual, reading.array_names, path)
         columns = {
             name: joined([read_array(file, field) for field in fields], name, path) for name, fields in found.items()
         }

@@ -55,7 +55,7 @@ def read(path: Path, reading: Reading = Reading()) -> Dataset:  # noqa: B008 - i
         beside = [name for name in stored if name in _TEXTS or name.startswith("policy/")]
         arrays = [name for name in stored if name not in beside]
         usual = {name: (name, field) for name, field in d4rl.FIELDS.items()} | {"episodes": ("episodes",)}
-        found = homes(arrays, usual, reading.names, path)
+        found = homes(arrays, usual, reading.array_names, path)
         columns = {
             name: joined([read_array(archive, field, path) for field in fields], name, path)
             for name, fields in found.items()
