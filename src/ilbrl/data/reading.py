@@ -115,9 +115,11 @@ def homes(
 ) -> dict[str, list[str]]:
     """Field → where a file keeps it: as told, or under the first of its usual names that is there."""
     names = dict.fromkeys(stored)
-    found = {
-        name: [next(iter(there))] for name, usually in usual.items() if (there := [n for n in usually if n in names])
-    }
+    found: dict[str, list[str]] = {}
+    for name, candidates in usual.items():
+        there = [candidate for candidate in candidates if candidate in names]
+        if there:
+            found[name] = there[:1]
     found |= {name: _expanded(name, home, names, source) for name, home in told.items()}
     for name in ("observations", "actions"):
         if name not in found:
@@ -186,9 +188,8 @@ def _read_mapping(path: Path) -> dict[str, Any]:
         raise IlbrlError(f"{path}: cannot be read as a mapping file ({error})") from None
     if not isinstance(entries, dict):
         raise IlbrlError(f'{path}: a mapping file has lines such as actions = "torque"')
-    _check_fields(
-        entries, str(path), (*FIELDS, *(f.name for f in fields(Reading) if f.name not in ("columns", "mapping")))
-    )
+    options = [each.name for each in fields(Reading) if each.name not in ("columns", "mapping")]
+    _check_fields(entries, str(path), (*FIELDS, *options))
     return {name: _checked(name, value, path) for name, value in entries.items()}
 
 
