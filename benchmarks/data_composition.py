@@ -1,6 +1,6 @@
 """Does unbalanced evaluation data diverge more often? The paper's figure on data composition, on one trained policy.
 
-    ilbrl train ilbrl --expert walker2d/expert:2ep --data walker2d/medium:400000steps --out results/walker2d
+    ilbrl train ilbrl --expert walker2d/expert:2ep --logs walker2d/medium:400000steps --out results/walker2d
     python -m benchmarks.data_composition --policy results/walker2d/policy-config0-seed0.safetensors \\
         --out results/composition
     python -m benchmarks.evaluation_plots results/composition docs/figures

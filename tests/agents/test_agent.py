@@ -14,7 +14,7 @@ from ilbrl.data import Dataset, concatenate
 from ilbrl.learning import nets
 from ilbrl.learning.batches import Shares, Spec
 from ilbrl.learning.config import config
-from ilbrl.rewards import Labels, discriminator, soft_support
+from ilbrl.rewards import Labelling, Labels, Logits, discriminator, soft_support
 
 SMALL = {"hidden": (8,), "batch_size": 16}
 
@@ -75,7 +75,7 @@ def test_rewards_and_weights_that_cannot_be_are_refused(given, said):
 def test_other_rewards_do_not_continue_a_checkpoint(tmp_path):
     cfg = AGENTS["ilbrl"].presets["default"]
     train("ilbrl", cfg, reward=np.zeros(140), out=tmp_path)
-    with pytest.raises(IlbrlError, match="other settings or data"):
+    with pytest.raises(IlbrlError, match=r"other settings or data \(other rewards\)"):
         train("ilbrl", cfg, reward=np.ones(140), out=tmp_path)
 
 
@@ -108,12 +108,36 @@ def test_discriminator_rewards_by_hand(monkeypatch):
     judged = discriminator.Logits(np.array([[-2.0, 0.0], [1.0, 2.0]], np.float32), [0, 1, 0], 1)
     monkeypatch.setattr(discriminator, "label", lambda *_: judged)
     configs = [replace(AGENTS["oril"].presets["paper"], reward_scale=k) for k in (0.25, 1.0, 0.25)]
-    made = discriminator.REWARD.label(EXPERT, OTHERS, Spec.of(UNION), configs, [0, 1, 0], None, True)
+    made = discriminator.REWARD.label(Labelling(EXPERT, OTHERS, Spec.of(UNION), configs, [0, 1, 0]))
     np.testing.assert_allclose(made.rewards, [[-0.5, 0], [1, 2]])
     assert list(made.set_of or ()) == [0, 1, 0]
     chances = [replace(cfg, reward="probability") for cfg in configs]
-    made = discriminator.REWARD.label(EXPERT, OTHERS, Spec.of(UNION), chances, [0, 1, 0], None, True)
+    made = discriminator.REWARD.label(Labelling(EXPERT, OTHERS, Spec.of(UNION), chances, [0, 1, 0]))
     np.testing.assert_allclose(made.rewards[0], 0.25 / (1 + np.exp([2.0, 0.0])), rtol=1e-6)
+
+
+def test_a_discriminator_never_learns_longer_than_its_agent():
+    cfg = replace(AGENTS["oril"].presets["default"], **SMALL)  # 1,000 passes over 40 rows: 157 updates
+    short, long = (fit("oril", EXPERT, OTHERS, config=cfg, updates=n, quiet=True).labels for n in (4, 200))
+    brief = prepare(AGENTS["oril"], EXPERT, OTHERS, [cfg], [0], updates=4, quiet=True)
+    assert brief.identity == {"discriminator_updates": 4}
+    assert isinstance(short, Logits)
+    assert isinstance(long, Logits)
+    assert isinstance(brief.labels, Logits)
+    np.testing.assert_array_equal(short.logit, brief.labels.logit)
+    assert np.abs(long.logit).max() > np.abs(short.logit).max()
+    assert discriminator.updates(discriminator.Config(), 40) == 157
+
+
+def test_labels_survive_a_file(tmp_path):
+    LABELS.save(tmp_path / "labels.npz")
+    found = Labels.load(tmp_path / "labels.npz")
+    for name in ("reward", "distance", "nearest"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(LABELS, name))
+    assert (found.d_max, found.expert_rows, found.compared) == (LABELS.d_max, 40, "step")
+    (tmp_path / "labels.npz").write_bytes(b"PK nonsense")
+    with pytest.raises(IlbrlError, match="not a file of labels"):
+        Labels.load(tmp_path / "labels.npz")
 
 
 def test_the_best_reward_ahead_stays_within_an_episode():

@@ -60,7 +60,7 @@ def test_the_policy_is_the_trained_actor_and_knows_its_origin(tmp_path):
 
 def test_other_data_is_not_continued(tmp_path):
     fit("ilbrl", logs(100, 0), logs(300, 1), config=SMALL, updates=20, out=tmp_path, quiet=True)
-    with pytest.raises(IlbrlError, match="other settings or data"):
+    with pytest.raises(IlbrlError, match=r"other settings or data \(other logs\)"):
         fit("ilbrl", logs(100, 0), logs(300, 2), config=SMALL, updates=20, out=tmp_path, quiet=True)
 
 
@@ -90,8 +90,8 @@ def test_kill_9_and_the_same_command_ends_in_the_same_bits(tmp_path):
             "t.default_chunk = lambda: 100; "
             "import ilbrl.learning.checkpoint as c; c.time.monotonic = iter(range(10**9)).__next__; "
             "raise SystemExit(main())",
-            "train", "ilbrl", "--expert", f"{tmp_path}/expert.npz", "--data", f"{tmp_path}/data.npz", "--out", str(out),
-            "--steps", "6000", "--hidden", "32", "32", "--batch-size", "64", "--seeds", "2", "--quiet",
+            "train", "ilbrl", "--expert", f"{tmp_path}/expert.npz", "--logs", f"{tmp_path}/data.npz", "--out", str(out),
+            "--updates", "6000", "--hidden", "32", "32", "--batch-size", "64", "--seeds", "2", "--quiet",
         ]  # fmt: skip
 
     subprocess.run(command(tmp_path / "whole"), check=True, capture_output=True)

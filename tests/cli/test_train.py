@@ -16,8 +16,8 @@ def words(tmp_path):
         ends = np.arange(1, rows + 1) % 20 == 0
         observations, actions = rng.standard_normal((rows, 3)), rng.uniform(-1, 1, (rows, 2))
         save(Dataset(observations, actions, observations, np.zeros(rows, bool), ends), tmp_path / f"{name}.npz")
-    sizes = ["--steps", "20", "--hidden", "8", "8", "--batch-size", "16"]
-    return ["train", "ilbrl", "--expert", f"{tmp_path}/expert.npz", "--data", f"{tmp_path}/data.npz", *sizes]
+    sizes = ["--updates", "20", "--hidden", "8", "8", "--batch-size", "16"]
+    return ["train", "ilbrl", "--expert", f"{tmp_path}/expert.npz", "--logs", f"{tmp_path}/data.npz", *sizes]
 
 
 def test_trains_saves_and_reports(words, tmp_path, capsys):
@@ -30,6 +30,18 @@ def test_trains_saves_and_reports(words, tmp_path, capsys):
     assert Policy.load(result["members"][1]["policy"]).metadata["seed"] == 1
     assert (out / "labels.npz").exists()
     assert json.loads((out / "metrics.jsonl").read_text().splitlines()[-1])["update"] == 20
+
+
+def test_a_finished_training_is_said_to_be_done_and_other_settings_are_named(words, tmp_path, capsys):
+    words = [*words, "--out", str(tmp_path / "run")]
+    assert main(words) == 0
+    assert "already done" not in capsys.readouterr().out
+    assert main(words) == 0
+    assert "1 policies × 20 updates, already done" in capsys.readouterr().out
+    assert main([*words, "--updates", "30"]) == 0
+    assert "the last 10 of them in" in capsys.readouterr().out
+    assert main([*words, "--lam", "0.5", "--seeds", "1"]) == 2
+    assert "a checkpoint of other settings or data (lam: 1.0 there, 0.5 here)" in capsys.readouterr().err
 
 
 def test_all_diverged_is_bad_news(words, tmp_path, capsys):
@@ -63,7 +75,7 @@ def test_usage(capsys):
 
 @pytest.mark.parametrize(
     ("option", "said"),
-    [("--steps", "at least one update"), ("--seeds", "and one seed"), ("--batch-size", "batch_size: must be")],
+    [("--updates", "at least one update"), ("--seeds", "and one seed"), ("--batch-size", "batch_size: must be")],
 )
 def test_nothing_to_do_is_refused(words, tmp_path, capsys, option, said):
     assert main([*words, "--out", str(tmp_path / "run"), option, "0"]) == 2

@@ -6,6 +6,7 @@ Each part stands alone: a new reward or solver combines with all others, and an 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
@@ -19,7 +20,7 @@ from ilbrl.learning import nets
 from ilbrl.learning.batches import Feed, Shares, Spec
 from ilbrl.learning.config import config
 from ilbrl.learning.population import Learner
-from ilbrl.rewards import Labels, Logits, Reward, Rewarded
+from ilbrl.rewards import Labelling, Labels, Logits, Reward, Rewarded
 
 PerRow = np.ndarray | Callable[[Dataset], np.ndarray]
 """[N] numbers for the expert's rows and then the logs', or a function that makes them of these rows."""
@@ -108,6 +109,7 @@ class Prepared:
     feed: Feed
     largest_values: np.ndarray  # [P] what no true |value| of a member exceeds; infinite: it learns none
     labels: Labels | Logits | None = field(repr=False, default=None)
+    identity: Mapping[str, Any] = field(default_factory=dict)  # what it depends on beside data, configurations, seeds
 
 
 def prepare(
@@ -120,12 +122,14 @@ def prepare(
     reward: PerRow | None = None,
     weight: PerRow | None = None,
     labels: Labels | None = None,
+    updates: int | None = None,
     quiet: bool = False,
 ) -> Prepared:
     """Label, weight and normalise the rows once for all members.
 
     reward, weight: the user's own, in place of the agent's.
     labels: soft-support labels of the same rows, to spare searching for neighbours again.
+    updates: how long members will be trained, for rewards that are learned no longer than that.
     """
     cfg = configs[0]  # for what is static, and so the same for all members
     rows = expert.as_expert() if agent.rows == "expert" else concatenate([expert.as_expert(), logs])
@@ -136,7 +140,7 @@ def prepare(
     if reward is not None:
         made = Rewarded(_per_row("reward", reward, rows))
     elif agent.reward is not None:
-        made = agent.reward.label(expert, logs, spec, configs, seeds, labels, quiet)
+        made = agent.reward.label(Labelling(expert, logs, spec, configs, seeds, updates, labels, quiet))
     shared, own = feeding.transitions(rows, spec), {}
     if made is not None:
         _require_within_bounds(agent, configs, made.rewards)
@@ -148,11 +152,14 @@ def prepare(
         (shared if made.set_of is None else own)["weights"] = _not_negative(
             agent, weights[0] if made.set_of is None else np.stack(weights)
         )
+    own_of, learned = (None, {}) if made is None else (made.set_of, made.identity)
+    given = {name: _digest(shared[name]) for name, one in (("rewards", reward), ("weights", weight)) if one is not None}
     return Prepared(
         spec,
-        _feed(agent, cfg, rows, spec, shared, own, None if made is None else made.set_of, len(expert)),
+        _feed(agent, cfg, rows, spec, shared, own, own_of, len(expert)),
         _largest_values(agent, configs, made),
         None if made is None else made.labels,
+        {**learned, **given},
     )
 
 
@@ -193,6 +200,10 @@ def _largest_values(agent: Agent, configs: Sequence[Any], made: Rewarded | None)
     per_set = np.abs(np.atleast_2d(made.rewards)).max(1)
     set_of = made.set_of if made.set_of is not None else [0] * len(configs)
     return np.array([limit(cfg, float(per_set[one])) for cfg, one in zip(configs, set_of)])
+
+
+def _digest(column: np.ndarray) -> str:
+    return hashlib.sha256(np.ascontiguousarray(column).data).hexdigest()
 
 
 def _per_row(what: str, given: PerRow, rows: Dataset) -> np.ndarray:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -60,6 +59,7 @@ def fit(
     divergence_factor: float = DIVERGENCE_FACTOR,
     out: str | Path | None = None,
     log: Log | None = None,
+    warn: Callable[[str], None] = lambda said: None,
     prepared: Prepared | None = None,
     quiet: bool = False,
 ) -> Learned:
@@ -72,6 +72,7 @@ def fit(
         makes them of a Dataset of these rows.
     divergence_factor: a member whose mean |Q| exceeds this many times what its rewards allow is frozen and marked.
     out: a folder for the policies, metrics.jsonl and a checkpoint; the same call continues there after a crash.
+    warn: is told what the doctor warns of in the logs; what it calls an error is raised.
     prepared: what `ilbrl.agents.agent.prepare` made of the same logs, to spare examining and labelling them again.
     """
     agent = find_agent(agent)
@@ -82,9 +83,11 @@ def fit(
     members = [(c, seed) for c in configs for seed in seeds]
     population, member_seeds = [c for c, _ in members], [seed for _, seed in members]
     if prepared is None:
-        require_healthy(logs, expert)
+        require_healthy(logs, expert, warn=warn)
         check(population)
-        prepared = prepare(agent, expert, logs, population, member_seeds, reward=reward, weight=weight, quiet=quiet)
+        prepared = prepare(
+            agent, expert, logs, population, member_seeds, reward=reward, weight=weight, updates=updates, quiet=quiet
+        )
     elif reward is not None or weight is not None:
         raise IlbrlError("reward and weight: rows that are prepared have theirs; give them to `prepare` instead")
     folder = None if out is None else Path(out)
@@ -101,7 +104,7 @@ def fit(
             "agent": agent.name,
             "expert": expert.content_hash,
             "logs": logs.content_hash,
-            **_own(prepared, reward, weight),
+            **prepared.identity,
         },
         log=log if log is not None or folder is None else json_lines(folder / "metrics.jsonl"),
         label=f"training {agent.name}",
@@ -139,16 +142,6 @@ def find_agent(agent: str | Agent) -> Agent:
     if agent not in AGENTS:
         raise IlbrlError(f"no agent {agent!r}: there are {', '.join(AGENTS)}")
     return AGENTS[agent]
-
-
-def _own(prepared: Prepared, reward: PerRow | None, weight: PerRow | None) -> dict[str, str]:
-    """What a checkpoint must agree in when rewards or weights are the user's own."""
-    given = {"rewards": reward, "weights": weight}
-    return {
-        name: hashlib.sha256(np.ascontiguousarray(prepared.feed.shared[name]).data).hexdigest()
-        for name, own in given.items()
-        if own is not None
-    }
 
 
 def export(solver: Solver, state: Any, spec: Spec) -> Policy:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import sys
 from dataclasses import asdict, dataclass, field, make_dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,22 +15,22 @@ import tyro
 from ilbrl.agents import AGENTS
 from ilbrl.agents.fit import DIVERGENCE_FACTOR, Learned, fit
 from ilbrl.base.errors import IlbrlError
-from ilbrl.cli.named import load_named, warn_about
+from ilbrl.cli.named import load_named
 
-EXAMPLE = "ilbrl train ilbrl --expert hopper/expert:2ep --data hopper/medium:400000steps --seeds 6 --out runs/hopper"
+EXAMPLE = "ilbrl train ilbrl --expert hopper/expert:2ep --logs hopper/medium:400000steps --seeds 6 --out runs/hopper"
 
 
 @dataclass(frozen=True)
 class Run:
     expert: str
     """The expert's episodes: a file or a built-in name; `:2ep` takes the first two episodes."""
-    data: str
+    logs: str
     """All other logs; `:400000steps` takes the first 400,000 transitions."""
     out: Path
     """Folder for the policies, metrics.jsonl and the checkpoint; the same command continues there after a crash."""
     seeds: int = 1
     """How many seeds (0, 1, …), trained together as one compiled program."""
-    steps: int = 250_000
+    updates: int = 250_000
     """Updates of each member."""
     divergence_factor: float = DIVERGENCE_FACTOR
     """A member whose mean |Q| exceeds this many times what its rewards allow is frozen and marked."""
@@ -42,7 +43,7 @@ class Run:
 def main(words: list[str]) -> int:
     """Run `ilbrl train AGENT …`; the exit code is 1 if every member diverged."""
     if not words or words[0] not in AGENTS:
-        agents = "\n".join(f"  {name:<17} {_headline(name)}" for name in AGENTS)
+        agents = "\n".join(f"  {name:<17} {AGENTS[name].headline}" for name in AGENTS)
         usage = (
             f"usage: ilbrl train AGENT …      (ilbrl train AGENT --help lists its options)\n\n{agents}\n\n  {EXAMPLE}"
         )
@@ -52,20 +53,22 @@ def main(words: list[str]) -> int:
         return 0 if words else 2
     agent = words[0]
     run, config = _parse(agent, words[1:])
-    if run.steps < 1 or run.seeds < 1:
-        raise IlbrlError(f"--steps {run.steps} --seeds {run.seeds}: training needs at least one update and one seed")
+    if run.updates < 1 or run.seeds < 1:
+        raise IlbrlError(
+            f"--updates {run.updates} --seeds {run.seeds}: training needs at least one update and one seed"
+        )
     expert = load_named(run.expert, quiet=run.quiet)
-    data = load_named(run.data, quiet=run.quiet)
-    warn_about(data, expert)
+    logs = load_named(run.logs, quiet=run.quiet)
     learned = fit(
         agent,
         expert,
-        data,
+        logs,
         config=config,
         seeds=run.seeds,
-        updates=run.steps,
+        updates=run.updates,
         divergence_factor=run.divergence_factor,
         out=run.out,
+        warn=lambda said: print(f"warning: {said}", file=sys.stderr),
         quiet=run.quiet,
     )
     if learned.labels is not None:
@@ -88,14 +91,12 @@ def _parse(agent: str, words: list[str]) -> tuple[Run, Any]:
             ("config", AGENTS[agent].Config, field(default=presets[named])),
         ],
     )
-    arguments.__doc__ = f"{_headline(agent)}\n\n{EXAMPLE}\n\nPresets: {', '.join(presets)}; other options change them."
+    arguments.__doc__ = (
+        f"{AGENTS[agent].headline}\n\n{EXAMPLE}\n\nPresets: {', '.join(presets)}; other options change them."
+    )
     config = (tyro.conf.OmitArgPrefixes,)  # a hyper-parameter that is on or off has --x and --no-x: presets differ
     parsed: Any = tyro.cli(arguments, args=words, prog=f"ilbrl train {agent}", config=config)
     return parsed.run, parsed.config
-
-
-def _headline(agent: str) -> str:
-    return AGENTS[agent].headline
 
 
 def _as_json(learned: Learned) -> dict[str, Any]:
@@ -103,6 +104,7 @@ def _as_json(learned: Learned) -> dict[str, Any]:
         "agent": learned.agent,
         "config": asdict(learned.configs[0]),
         "updates": learned.fitted.updates,
+        "done_before": learned.fitted.done_before,
         "seconds": learned.fitted.seconds,
         "members": [
             {
@@ -121,11 +123,17 @@ def _as_json(learned: Learned) -> dict[str, Any]:
 
 
 def _as_text(learned: Learned, run: Run) -> str:
-    rate = learned.fitted.updates * len(learned.policies) / learned.fitted.seconds
-    lines = [
-        f"{learned.agent}: {len(learned.policies)} policies × {learned.fitted.updates:,} updates"
-        f" in {learned.fitted.seconds:,.0f} s ({rate:,.0f} updates/s, compilation included)"
-    ]
+    fitted, what = (
+        learned.fitted,
+        f"{learned.agent}: {len(learned.policies)} policies × {learned.fitted.updates:,} updates",
+    )
+    left = fitted.updates - fitted.done_before
+    if left == 0:
+        lines = [f"{what}, already done: {run.out} holds them (more --updates continue, another --out starts anew)"]
+    else:
+        rate = left * len(learned.policies) / fitted.seconds
+        since = f", the last {left:,} of them" if fitted.done_before else ""
+        lines = [f"{what}{since} in {fitted.seconds:,.0f} s ({rate:,.0f} updates/s, compilation included)"]
     for member in _as_json(learned)["members"]:
         fate = f"diverged at update {member['diverged_at']:,}" if member["diverged_at"] >= 0 else "fine"
         losses = " · ".join(f"{name} {value:.4g}" for name, value in member.items() if isinstance(value, float))

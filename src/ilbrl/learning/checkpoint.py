@@ -17,6 +17,8 @@ from ilbrl.base.errors import IlbrlError
 from ilbrl.base.files import written_whole
 
 T = TypeVar("T")
+SHOWN = 4  # differences that a message names
+LONG = 60  # characters; hashes are longer, and say nothing to a reader
 
 
 class Checkpoint:
@@ -24,7 +26,7 @@ class Checkpoint:
 
     def __init__(self, path: Path | None, identity: dict[str, Any], save_every: float) -> None:
         self.path = path
-        self.identity = json.dumps(identity, sort_keys=True)
+        self.identity = json.dumps(identity, sort_keys=True, default=float)  # NumPy's numbers too
         self.save_every = save_every
         self.saved = time.monotonic()
 
@@ -57,8 +59,10 @@ class Checkpoint:
         except (safetensors.SafetensorError, OSError) as error:
             raise IlbrlError(f"{self.path}: not a checkpoint ({error}); remove it to start over") from None
         if header.get("identity") != self.identity:
+            found = _differences(json.loads(header.get("identity", "{}")), json.loads(self.identity))
             raise IlbrlError(
-                f"{self.path}: a checkpoint of other settings or data; use another folder, or remove it to start over"
+                f"{self.path}: a checkpoint of other settings or data ({'; '.join(found[:SHOWN])}); use another folder,"
+                " or remove it to start over"
             )
         checksum = _checksum(arrays)
         if header.get("checksum", checksum) != checksum:  # those from before it was recorded pass
@@ -67,6 +71,18 @@ class Checkpoint:
         columns = {name.removeprefix("history/"): a for name, a in arrays.items() if name.startswith("history/")}
         history = [{name: column[i] for name, column in columns.items()} for i in range(len(columns.get("update", ())))]
         return jax.tree.unflatten(jax.tree.structure(fresh), leaves), int(header["done"]), history
+
+
+def _differences(there: Any, here: Any, name: str = "") -> list[str]:
+    """What two identities do not agree in, a phrase each: `lam: 0.5 there, 2 here`."""
+    if isinstance(there, dict) and isinstance(here, dict):
+        names = [key for key in {**here, **there} if there.get(key) != here.get(key)]
+        return [phrase for key in names for phrase in _differences(there.get(key), here.get(key), key)]
+    if isinstance(there, list) and isinstance(here, list) and len(there) == len(here):
+        unequal = [(a, b) for a, b in zip(there, here) if a != b]
+        return list(dict.fromkeys(phrase for a, b in unequal for phrase in _differences(a, b, name)))
+    shown = [json.dumps(value) for value in (there, here)]
+    return [f"{name}: {shown[0]} there, {shown[1]} here" if max(map(len, shown)) < LONG else f"other {name}"]
 
 
 def _checksum(arrays: dict[str, np.ndarray]) -> str:

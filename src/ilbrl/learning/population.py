@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -79,6 +79,7 @@ class Fitted:
     metrics: dict[str, np.ndarray]  # name → [chunks, P] means over each chunk, or the probe's; "update" → [chunks]
     updates: int
     seconds: float  # of training in this process, compilation included
+    done_before: int = 0  # updates that a checkpoint had already; as many as `updates`: nothing was left to do
 
     def member(self, p: int) -> Any:
         """The state of one member."""
@@ -131,18 +132,19 @@ def fit(
     with progress(label, updates * members, "updates", quiet) as advance:
         for number, group in enumerate(groups):
             inputs = jax.tree.map(lambda leaf, group=group: leaf[group], (cfg, places, np.asarray(seeds), limits))
-            known = {"configs": [repr(c) for c in configs[group]], "seeds": [int(seed) for seed in seeds[group]]}
+            known = {"configs": [asdict(c) for c in configs[group]], "seeds": [int(seed) for seed in seeds[group]]}
             saved = _group_file(resume_from, number, len(groups))
             kept = Checkpoint(saved, {**known, "rows": feed.num_rows, **(identity or {})}, save_every)
             loop = Loop(learner, spec, layout, packed, period, chunk, updates, probe)
             parts.append(_train(loop, inputs, kept, log, advance))
-    states, diverged_at, histories = zip(*parts)
+    states, diverged_at, histories, done_before = zip(*parts)
     return Fitted(
         state=jax.tree.map(lambda *leaves: np.concatenate(leaves), *states),
         diverged_at=np.concatenate(diverged_at),
         metrics=_join_histories(histories),
         updates=updates,
         seconds=time.monotonic() - started,
+        done_before=min(done_before),
     )
 
 
@@ -160,7 +162,7 @@ class Loop(NamedTuple):
 
 
 def _train(loop: Loop, inputs: Any, kept: Checkpoint, log: Log | None, advance: Advance):
-    """Train one group: its state and divergence marks on the host, and its history, a record per chunk."""
+    """Train one group: its state and marks on the host, a record per chunk, and the updates done before."""
     members = len(inputs[2])
     mesh = Mesh(np.array(jax.local_devices()[: min(len(jax.local_devices()), members)]), ("members",))
     spread = partial(jax.device_put, device=NamedSharding(mesh, PartitionSpec("members")))
@@ -177,25 +179,25 @@ def _train(loop: Loop, inputs: Any, kept: Checkpoint, log: Log | None, advance: 
         raise IlbrlError(
             f"{kept.path}: already at {done:,} updates, {loop.updates:,} were asked for; use another folder"
         )
-    population = spread(population)
+    population, before = spread(population), done
     advance(done * members)
     while done < loop.updates:
         length = min(loop.chunk, loop.updates - done)
         program = _compile(loop.learner, loop.layout, mesh, length, loop.period, loop.probe)
-        before = time.monotonic()
+        started = time.monotonic()
         population, info = program(population, cfg, place, loop_keys, limit, packed, done)
         record = {name: np.asarray(values)[:members] for name, values in info.items()}
         done += length
         diverged = np.asarray(population.diverged_at)[:members] >= 0
         history.append({"update": done, **record})
         if log is not None:
-            rate = length * members / (time.monotonic() - before)
+            rate = length * members / (time.monotonic() - started)
             log({"update": done, "updates_per_second": rate, "diverged": diverged, **record})
         advance(length * members, note=f"{diverged.sum()} of {members} diverged" if diverged.any() else "")
         kept.write(population, done, history, last=done == loop.updates, members=members)
     host = jax.tree.map(lambda leaf: np.asarray(leaf)[:members], population)
     broken = ~_sound(host.state) & (host.diverged_at < 0)  # gradients that no loss has shown
-    return host.state, np.where(broken, loop.updates - 1, host.diverged_at), history
+    return host.state, np.where(broken, loop.updates - 1, host.diverged_at), history, before
 
 
 def _sound(state: Any) -> np.ndarray:

@@ -20,7 +20,7 @@ Each distinct discriminator of a population (settings and seed) is trained once,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -32,7 +32,7 @@ from ilbrl.learning import nets
 from ilbrl.learning import population as train
 from ilbrl.learning.batches import Batch, Feed, Spec, transitions
 from ilbrl.learning.config import config
-from ilbrl.rewards.labels import Labels, Logits, Reward, Rewarded
+from ilbrl.rewards.labels import Labelling, Logits, Reward, Rewarded
 
 Loss = Literal["logistic", "positive_unlabelled"]
 BLOCK = 65_536  # rows judged at a time
@@ -62,9 +62,10 @@ class State(NamedTuple):
     net: nets.Optimised
 
 
-def updates(cfg: Config, expert_rows: int) -> int:
-    """As many batches as `passes` passes over the expert's rows fill."""
-    return -(-cfg.passes * expert_rows // cfg.batch_size)
+def updates(cfg: Config, expert_rows: int, at_most: int | None = None) -> int:
+    """As many batches as `passes` passes over the expert's rows fill, but `at_most` so many."""
+    wanted = -(-cfg.passes * expert_rows // cfg.batch_size)
+    return wanted if at_most is None else min(wanted, at_most)
 
 
 def init(cfg: Config, spec: Spec, key: jax.Array) -> State:
@@ -116,9 +117,17 @@ LEARNER = train.Learner(init, step)
 
 
 def label(
-    expert: Dataset, logs: Dataset, configs: Sequence[Config], seeds: Sequence[int], quiet: bool = False
+    expert: Dataset,
+    logs: Dataset,
+    configs: Sequence[Config],
+    seeds: Sequence[int],
+    quiet: bool = False,
+    at_most: int | None = None,
 ) -> Logits:
-    """Train the discriminators of P members, configs[p] with seeds[p], and let each judge every row of D_U."""
+    """Train the discriminators of P members, configs[p] with seeds[p], and let each judge every row of D_U.
+
+    at_most: updates of each, where its passes over the expert's rows would take more.
+    """
     if len(expert) == 0:
         raise IlbrlError(f"{expert.source}: no expert rows, so there is nothing to tell from the other logs")
     union = concatenate([expert, logs])
@@ -133,7 +142,7 @@ def label(
         [seed ^ OWN_DRAWS for _, seed in distinct],
         Feed(columns, expert_rows=len(expert), second_draw=True),
         spec,
-        updates(chosen[0], len(expert)),
+        updates(chosen[0], len(expert), at_most),
         label="training discriminators",
         quiet=quiet,
     )
@@ -168,20 +177,12 @@ class LearnedReward:
     state_only: bool = False
     """Judge states instead of steps: SMODICE's authors' choice, for experts whose actions are unknown."""
     discriminator_passes: int = 1000
-    """Over the expert's rows."""
+    """Over the expert's rows; but a discriminator never gets more updates than the agent that learns from it, so that
+    small studies stay small."""
 
 
-def rewarded(
-    expert: Dataset,
-    logs: Dataset,
-    spec: Spec,
-    configs: Sequence[Any],
-    seeds: Sequence[int],
-    known: Labels | None,
-    quiet: bool,
-) -> Rewarded:
+def rewarded(asked: Labelling) -> Rewarded:
     """Train each member's discriminator, and reward D_U with what it says; equal members share a set."""
-    del spec, known
     settings = [
         Config(
             lr=c.discriminator_lr,
@@ -192,14 +193,18 @@ def rewarded(
             passes=c.discriminator_passes,
             hidden=c.hidden,
         )
-        for c in configs
+        for c in asked.configs
     ]
-    judged = label(expert, logs, settings, seeds, quiet)
-    said = judged.logit if configs[0].reward == "logit" else judged.probability
-    members = [(one, c.reward_scale) for one, c in zip(judged.set_of, configs)]
+    judged = label(asked.expert, asked.logs, settings, asked.seeds, asked.quiet, asked.updates)
+    said = judged.logit if asked.configs[0].reward == "logit" else judged.probability
+    members = [(one, c.reward_scale) for one, c in zip(judged.set_of, asked.configs)]
     distinct = list(dict.fromkeys(members))
-    rewards = np.stack([np.float32(scale) * said[one] for one, scale in distinct])
-    return Rewarded(rewards, [distinct.index(member) for member in members], judged)
+    return Rewarded(
+        rewards=np.stack([np.float32(scale) * said[one] for one, scale in distinct]),
+        set_of=[distinct.index(member) for member in members],
+        labels=judged,
+        identity={"discriminator_updates": updates(settings[0], len(asked.expert), asked.updates)},
+    )
 
 
 REWARD = Reward(LearnedReward, rewarded)

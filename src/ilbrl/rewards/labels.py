@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,30 +11,38 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ilbrl.base.errors import IlbrlError
-from ilbrl.base.files import written_whole
+from ilbrl.base.files import require_readable, written_whole
 from ilbrl.data import Dataset
 from ilbrl.learning.batches import Spec
 
 
+class Labelling(NamedTuple):
+    """What a reward is asked for: the rows of D_U, and the members that learn from them."""
+
+    expert: Dataset
+    logs: Dataset
+    spec: Spec
+    configs: Sequence[Any]  # [P]; static fields are the same for all
+    seeds: Sequence[int]  # [P]
+    updates: int | None = None  # of each member; None: not known yet
+    known: Labels | None = None  # soft-support labels of the same rows, if somebody has computed them before
+    quiet: bool = False
+
+
 class Rewarded(NamedTuple):
-    """What the P members of a population are rewarded with."""
+    """What the P members of a population are rewarded with; the expert's rows first."""
 
     rewards: np.ndarray  # [N] for all members alike, or [G, N]
     set_of: Sequence[int] | None = None  # [P] which of the G sets each member reads; None: there is one for all
     labels: Labels | Logits | None = None  # where the rewards come from, to be shown and saved
+    identity: Mapping[str, Any] = {}  # what the rewards depend on beside data, configurations and seeds
 
 
 class Reward(NamedTuple):
     """How rows are rewarded. It combines with every solver that learns from rewards."""
 
-    Config: type
-    """Its settings; an agent's Config inherits them."""
-    label: Callable[[Dataset, Dataset, Spec, Sequence[Any], Sequence[int], Labels | None, bool], Rewarded]
-    """(expert, logs, spec, configurations, seeds, known labels, quiet) → rewards, the expert's rows first.
-
-    Member p has configurations[p] and seeds[p]; static fields are the same for all. Known labels are soft-support
-    labels of the same rows, if somebody has computed them before.
-    """
+    Config: type  # its settings; an agent's Config inherits them
+    label: Callable[[Labelling], Rewarded]
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +57,7 @@ class Labels:
     compared: str = "step"  # what distances are between: "step" (s, a), or "transition" (s, a, s′)
 
     def save(self, path: str | Path) -> None:
-        """Write arrays `reward`, `distance`, `nearest` and scalars `d_max`, `expert_rows` to an npz file."""
+        """Write `reward`, `distance`, `nearest` and the scalars `d_max`, `expert_rows`, `compared` to an npz file."""
         with written_whole(path) as partial, partial.open("wb") as file:  # a path would get .npz appended
             np.savez(
                 file,
@@ -57,7 +66,22 @@ class Labels:
                 nearest=self.nearest,
                 d_max=np.float64(self.d_max),
                 expert_rows=np.int64(self.expert_rows),
+                compared=np.array(self.compared),
             )
+
+    @staticmethod
+    def load(path: str | Path) -> Labels:
+        """Read a file written by `save`."""
+        require_readable(Path(path))
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                arrays = {name: file[name] for name in ("reward", "distance", "nearest")}
+                compared = str(file["compared"]) if "compared" in file else "step"
+                return Labels(
+                    **arrays, d_max=float(file["d_max"]), expert_rows=int(file["expert_rows"]), compared=compared
+                )
+        except (KeyError, ValueError, OSError, zipfile.BadZipFile) as error:
+            raise IlbrlError(f"{path}: not a file of labels ({error}); ilbrl label writes them") from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,19 +108,10 @@ class Logits:
             )
 
 
-def _logged(
-    expert: Dataset,
-    logs: Dataset,
-    spec: Spec,
-    configs: Sequence[Any],
-    seeds: Sequence[int],
-    known: Labels | None,
-    quiet: bool,
-) -> Rewarded:
-    del spec, configs, seeds, known, quiet
-    found = [data.rewards for data in (expert, logs) if data.rewards is not None]
+def _logged(asked: Labelling) -> Rewarded:
+    found = [data.rewards for data in (asked.expert, asked.logs) if data.rewards is not None]
     if len(found) < 2:
-        lacking = next(data.source for data in (expert, logs) if data.rewards is None)
+        lacking = next(data.source for data in (asked.expert, asked.logs) if data.rewards is None)
         raise IlbrlError(f"{lacking}: this agent learns from the true reward, and these logs carry none")
     return Rewarded(np.concatenate(found))
 

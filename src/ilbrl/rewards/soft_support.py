@@ -12,7 +12,7 @@ exp(−0.5 · d / dim(A)), which knows no d_max: one far row does not change the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
@@ -22,7 +22,7 @@ from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset
 from ilbrl.learning.batches import Spec
 from ilbrl.learning.config import config
-from ilbrl.rewards.labels import Labels, Reward, Rewarded
+from ilbrl.rewards.labels import Labelling, Labels, Reward, Rewarded
 from ilbrl.rewards.neighbours import nearest
 
 FeatureMap = Callable[[Dataset], np.ndarray]
@@ -78,28 +78,21 @@ def exponential_reward(distance: np.ndarray, act_dim: int) -> np.ndarray:
     return np.exp(-SEABO_SCALE * distance / act_dim).astype(np.float32)
 
 
-def rewarded(
-    expert: Dataset,
-    logs: Dataset,
-    spec: Spec,
-    configs: Sequence[SupportReward],
-    seeds: Sequence[int],
-    known: Labels | None,
-    quiet: bool,
-) -> Rewarded:
-    """One set of rewards for all members; `known` labels of the right kind spare the search for neighbours."""
-    del seeds
-    shape, on = configs[0].reward_shape, configs[0].reward_on
-    if known is not None and (len(known.reward), known.expert_rows) != (len(expert) + len(logs), len(expert)):
+def rewarded(asked: Labelling) -> Rewarded:
+    """One set of rewards for all members; known labels of the right kind spare the search for neighbours."""
+    shape, on = asked.configs[0].reward_shape, asked.configs[0].reward_on
+    labels, sizes = asked.known, (len(asked.expert) + len(asked.logs), len(asked.expert))
+    if labels is not None and (len(labels.reward), labels.expert_rows) != sizes:
         raise IlbrlError(
-            f"the labels given are of {len(known.reward):,} rows, {known.expert_rows:,} of them the expert's;"
-            f" these logs have {len(expert) + len(logs):,} and {len(expert):,}"
+            f"the labels given are of {len(labels.reward):,} rows, {labels.expert_rows:,} of them the expert's;"
+            f" these logs have {sizes[0]:,} and {sizes[1]:,}"
         )
-    if known is None or known.compared != on:
-        known = replace(label(expert, logs, standard_features(spec, on), quiet), compared=on)
+    if labels is None or labels.compared != on:
+        features = standard_features(asked.spec, on)
+        labels = replace(label(asked.expert, asked.logs, features, asked.quiet), compared=on)
     if shape == "exponential":
-        known = replace(known, reward=exponential_reward(known.distance, spec.act_dim))
-    return Rewarded(known.reward, labels=known)
+        labels = replace(labels, reward=exponential_reward(labels.distance, asked.spec.act_dim))
+    return Rewarded(labels.reward, labels=labels)
 
 
 REWARD = Reward(SupportReward, rewarded)

@@ -93,7 +93,7 @@ def _named(study: Study, logs: Logs) -> dict[str, dict[str, str]]:
         raise IlbrlError(
             f"the evaluator is tuned on known policies, and neither {logs.expert.source} nor {logs.exploratory.source}"
             " carries the policy that made it; name policy files under [known.NAME], two or more. Where only their"
-            " episodes exist, clone each first: ilbrl train bc --expert THEIR_LOGS --data THEIR_LOGS --out FOLDER"
+            " episodes exist, clone each first: ilbrl train bc --expert THEIR_LOGS --logs THEIR_LOGS --out FOLDER"
         )
     return found
 
