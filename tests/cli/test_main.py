@@ -20,6 +20,12 @@ def test_overview_lists_every_command(capsys):
     assert capsys.readouterr().out.endswith(f"ilbrl {__version__}\n")
 
 
+def test_a_setting_that_is_on_by_default_has_both_spellings(capsys):
+    with pytest.raises(SystemExit):
+        main(["train", "ilbrl", "--help"])
+    assert "--layer-norm, --no-layer-norm" in capsys.readouterr().out
+
+
 def test_unknown_command(capsys):
     assert main(["frobnicate"]) == 2
     assert "no command 'frobnicate'" in capsys.readouterr().err

@@ -130,3 +130,25 @@ def test_what_is_no_file_is_a_sentence(make_policy, tmp_path):
     file.write_bytes(file.read_bytes()[:-8])
     with pytest.raises(IlbrlError, match="not a policy file"):
         Policy.load(file)
+
+
+ODD = [None, True, -1, 0, 1e308, 10**30, "", "relu", "\x00", [], [1, 2], [2, 1], ["a", {}], {}, {"a": 1}, float("nan")]
+
+
+def test_mutants_are_refused_or_act(make_policy, tmp_path):
+    """Any header entry or array replaced by something odd, under a checksum that fits."""
+    good, file, rng = make_policy(layer_norm=True).save(tmp_path / "good"), tmp_path / "mutant", random.Random(0)
+    arrays, refused = ["w0", "b0", "scale0", "shift1", "w2", "action_low", "action_high", "obs_mean", "obs_std"], 0
+    header = ["format", "head", "activation", "log_std_bounds", "mean_bound", "metadata"]
+    for _ in range(300):
+        shape = [rng.randrange(4) for _ in range(rng.randrange(4))]
+        kind = rng.choice([np.float32, np.float32, np.float64, np.int8, np.bool_, np.float16])
+        largest = 3e38 if kind == np.float32 else 1
+        odd_array = (rng.choice([0, 1, -1, largest]) * np.ones(shape)).astype(kind)
+        changes = [{}, {rng.choice(header): rng.choice(ODD)}], [{}, {rng.choice(arrays): rng.choice([None, odd_array])}]
+        try:
+            policy = Policy.load(forged(file, good, *(rng.choice(choices) for choices in changes)))
+            assert np.isfinite(policy.act(np.zeros((2, policy.obs_dim)))).all()
+        except IlbrlError:
+            refused += 1
+    assert 100 < refused < 300
