@@ -98,3 +98,17 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(words, tmp_path, capsys
     assert main([*words, "--out", str(tmp_path / "run")]) == 2
     assert "run/metrics.jsonl: cannot be written (File exists)" in capsys.readouterr().err
     assert (tmp_path / "run").read_text() == "a file where the folder should be"
+
+
+TABLE = "trial;angle;speed;torque\n" + "".join(f"{i // 20};{i % 7},5;{i % 3};{(i % 5 - 2) / 2}\n" for i in range(100))
+NAMES = ["--columns", "observations", "angle,speed", "actions", "torque", "episodes", "trial"]
+
+
+def test_a_table_with_names_and_bounds_of_its_own(tmp_path, capsys):
+    pytest.importorskip("pandas")
+    (tmp_path / "logs.csv").write_text(TABLE.replace(".", ","))
+    data = ["--expert", f"{tmp_path}/logs.csv:2ep", "--logs", f"{tmp_path}/logs.csv", *NAMES]
+    sizes = ["--updates", "5", "--hidden", "8", "8", "--batch-size", "16", "--out", str(tmp_path / "run"), "--json"]
+    assert main(["train", "bc", *data, *sizes, "--action-low", "-3", "--action-high", "3"]) == 0
+    policy = Policy.load(json.loads(capsys.readouterr().out)["members"][0]["policy"])
+    assert (policy.obs_dim, policy.action_low.tolist(), policy.action_high.tolist()) == (2, [-3], [3])

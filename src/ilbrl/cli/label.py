@@ -12,8 +12,8 @@ import tyro
 
 from ilbrl.base.errors import IlbrlError
 from ilbrl.cli import label_discriminator
-from ilbrl.cli.named import load_named, warn_about
-from ilbrl.data import Dataset, concatenate
+from ilbrl.cli.named import load_both, warn_about
+from ilbrl.data import Dataset, Reading, concatenate
 from ilbrl.data.summary import sparkline
 from ilbrl.learning.batches import Spec
 from ilbrl.report.pictures import paper
@@ -50,6 +50,7 @@ class Arguments:
     discriminator: discriminator.Config = field(default_factory=discriminator.Config)
     seed: int = 0
     """Of the discriminator."""
+    reading: tyro.conf.OmitArgPrefixes[Reading] = field(default_factory=Reading)
     json: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """Print one JSON object instead of text."""
 
@@ -58,7 +59,7 @@ def main(words: list[str]) -> int:
     args = tyro.cli(Arguments, args=words, prog="ilbrl label")
     if args.plot is not None:
         paper.check_format(args.plot)
-    expert, data = load_named(args.expert), load_named(args.data)
+    expert, data = load_both(args.expert, args.data, args.reading)
     warn_about(data, expert)
     if args.reward == "discriminator":
         if args.explain is not None or args.plot is not None:

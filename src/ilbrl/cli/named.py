@@ -5,12 +5,18 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 
-from ilbrl.data import Dataset, Reading, load
+from ilbrl.data import Dataset, Reading, load, same_actions
 from ilbrl.data.doctor import Purpose, require_healthy
 
 
 def load_named(what: str, reading: Reading | None = None, quiet: bool = False) -> Dataset:
     return replace(load(what, reading, quiet=quiet), source=what)
+
+
+def load_both(expert: str, logs: str, reading: Reading | None = None, quiet: bool = False) -> tuple[Dataset, Dataset]:
+    """(the expert's logs, the others), where a discrete action has the same number in both."""
+    demonstrations, others = same_actions([load_named(what, reading, quiet) for what in (expert, logs)])
+    return demonstrations, others
 
 
 def warn_about(data: Dataset, expert: Dataset, purpose: Purpose = "imitation") -> None:

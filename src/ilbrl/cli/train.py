@@ -15,7 +15,8 @@ import tyro
 from ilbrl.agents import AGENTS
 from ilbrl.agents.fit import DIVERGENCE_FACTOR, Learned, fit
 from ilbrl.base.errors import IlbrlError
-from ilbrl.cli.named import load_named
+from ilbrl.cli.named import load_both
+from ilbrl.data import Reading
 
 EXAMPLE = "ilbrl train ilbrl --expert hopper/expert:2ep --logs hopper/medium:400000steps --seeds 6 --out runs/hopper"
 
@@ -34,6 +35,7 @@ class Run:
     """Updates of each member."""
     divergence_factor: float = DIVERGENCE_FACTOR
     """A member whose mean |Q| exceeds this many times what its rewards allow is frozen and marked."""
+    reading: Reading = field(default_factory=Reading)
     quiet: bool = False
     """No progress bar."""
     json: bool = False
@@ -57,8 +59,7 @@ def main(words: list[str]) -> int:
         raise IlbrlError(
             f"--updates {run.updates} --seeds {run.seeds}: training needs at least one update and one seed"
         )
-    expert = load_named(run.expert, quiet=run.quiet)
-    logs = load_named(run.logs, quiet=run.quiet)
+    expert, logs = load_both(run.expert, run.logs, run.reading, run.quiet)
     learned = fit(
         agent,
         expert,
