@@ -119,7 +119,8 @@ class Independent:
             self.improve(self.second, b, cfg.deploy_lam)
         if cfg.actor_average is not None:
             acting = self.actor.x if cfg.deploy_lam is None else self.second.x
-            self.average = (1 - cfg.actor_average) * self.average + cfg.actor_average * acting
+            rate = max(cfg.actor_average, 10 / (self.actor.t + 10))
+            self.average = (1 - rate) * self.average + rate * acting
         self.target_actor = (1 - cfg.tau) * self.target_actor + cfg.tau * self.actor.x
         self.target_critics = [(1 - cfg.tau) * t + cfg.tau * c.x for t, c in zip(self.target_critics, self.critics)]
 
@@ -134,10 +135,10 @@ class Independent:
     "options",
     [
         {},
-        {"normalise_weights": True, "actor_average": 0.2},
+        {"normalise_weights": True, "actor_average": 0.87},
         {"critics": 3, "critic_penalty": 0.3},
         {"deploy_lam": 2.0},
-        {"deploy_lam": 2.0, "actor_average": 0.2, "critics": 1, "critic_penalty": 2.0, "normalise_weights": True},
+        {"deploy_lam": 2.0, "actor_average": 0.87, "critics": 1, "critic_penalty": 2.0, "normalise_weights": True},
     ],
     ids=lambda options: "+".join(options) or "plain",
 )

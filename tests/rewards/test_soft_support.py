@@ -82,3 +82,16 @@ def test_indicator_is_equality():
     labels = indicator.label(table([3, 1, 3], [0, 2, 0]), table([1, 1, 3, 0], [2, 1, 0, 0]))
     np.testing.assert_array_equal(labels.reward, [1, 1, 1, 1, 0, 1, 0])
     np.testing.assert_array_equal(labels.nearest, [0, 1, 2, 1, -1, 0, -1])
+
+
+def test_other_shapes_by_hand():
+    distance = np.array([0.0, 0.0, 4.0, 1.0, 0.0, 1.0, 9.0])  # two expert rows, five others; one of them the expert's
+    np.testing.assert_allclose(
+        soft_support.exponential_reward(distance, 2)[2:], np.exp(-np.array([1, 0.25, 0, 0.25, 2.25]))
+    )
+    expected = [1, 1, 0.95 * 2 / 5, 0.95 * 4 / 5, 1, 0.95 * 4 / 5, 0.95 / 5]
+    np.testing.assert_allclose(soft_support.rank_reward(distance, 2), expected, rtol=1e-6)
+    farther = np.append(distance, 1e6)  # one far row: the order of the others stays, and so do their differences
+    np.testing.assert_allclose(
+        np.diff(soft_support.rank_reward(farther, 2)[[6, 2, 3]]), [0.95 / 6, 0.95 * 2 / 6], rtol=1e-5
+    )

@@ -18,6 +18,8 @@ comparison of the two compares their rewards and weights.
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from ilbrl.agents import bc, ilbrl, smodice, td3bc
 from ilbrl.agents.agent import Agent
 from ilbrl.learning.batches import Shares
@@ -104,13 +106,10 @@ ORIL = Agent(
     Config=OrilConfig,
     presets={
         "default": OrilConfig(
-            lam=1.0,
-            actor_lr=4e-5,
-            critic_lr=4e-5,
+            **{f.name: getattr(ilbrl.PRESETS["default"], f.name) for f in fields(td3bc.Config)},
+            expert_share=ilbrl.PRESETS["default"].expert_share,
             reward="probability",
             reward_scale=1.0,
-            reward_bounds=(0.0, 1.0),
-            layer_norm=True,
         ),
         "paper": OrilConfig(
             actor_lr=8.59713615304861e-5,
@@ -121,10 +120,7 @@ ORIL = Agent(
         ),
     },
     ranges={
-        "default": {
-            **{name: text for name, text in ilbrl.RANGES["default"].items() if name != "normalise_weights"},
-            "discriminator_lr": "uniform(1e-4, 1e-3)",
-        },
+        "default": {**ilbrl.RANGES["default"], "discriminator_lr": "uniform(1e-4, 1e-3)"},
         "paper": _PAPER,
     },
 )

@@ -24,7 +24,8 @@ Options beyond the paper, all off by default:
                         (ReBRAC, Tarasov et al. 2023); no penalty at the last step of an episode, whose a′ is unknown
     deploy_lam          a second actor with this λ, trained beside the first and deployed in its place; the targets keep
                         to the first (MCEP, Xu et al. 2023)
-    actor_average       deploy an exponential mean of the actor's weights, moved by this rate at each of its updates
+    actor_average       deploy a mean of the actor's weights: its t-th update moves it by max(rate, 10 / (t + 10)).
+                        So a short training averages its last tenth or so, and a long one its last 1 / rate updates
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class Config:
     deploy_lam: float | None = None
     """λ of a second actor, the one that is deployed. None: there is no second actor."""
     actor_average: float | None = None
-    """Rate of the mean of weights that is deployed, such as 1e-3. None: the last weights are."""
+    """Rate of the mean of weights that is deployed, such as 2e-4. None: the last weights are."""
     policy_delay: int = 2
     batch_size: int = 256
     hidden: tuple[int, ...] = (256, 256)
@@ -145,6 +146,11 @@ def actor_loss(
     return -lam * values.mean() / scale + cloning, cloning
 
 
+def averaging_rate(rate: float | jax.Array, updates: jax.Array) -> jax.Array:
+    """How far the mean of weights moves at the actor's t-th update."""
+    return jnp.maximum(rate, 10 / (updates + 10))
+
+
 def step(cfg: Config, state: State, batch: Batch, key: jax.Array, phase: int) -> tuple[State, dict[str, jax.Array]]:
     """One update of the critics; in the last `phase` of each period also of the actors and the targets."""
     target = bootstrap_target(cfg, state, batch, key)
@@ -165,7 +171,7 @@ def step(cfg: Config, state: State, batch: Batch, key: jax.Array, phase: int) ->
         second = nets.descend(second, gradients, cfg.actor_lr)
     average, acting = state.average, actor if second is None else second
     if average is not None and cfg.actor_average is not None:
-        average = nets.polyak(average, acting.params, cfg.actor_average)
+        average = nets.polyak(average, acting.params, averaging_rate(cfg.actor_average, nets.updates_of(acting)))
     state = State(
         actor=actor,
         critic=critic,

@@ -152,6 +152,11 @@ def descend(net: Optimised, gradients: Params, learning_rate: float | jax.Array)
     return Optimised(moved, adam)
 
 
+def updates_of(net: Optimised) -> jax.Array:
+    """How many Adam steps these parameters have made."""
+    return net.adam.count  # pyright: ignore[reportAttributeAccessIssue]
+
+
 def is_sound(net: Optimised) -> np.ndarray:
     """[P] whether parameters and moments of each member of a population (NumPy leaves) are finite."""
     return np.all([np.isfinite(leaf).reshape(len(leaf), -1).all(1) for leaf in jax.tree.leaves(net)], axis=0)

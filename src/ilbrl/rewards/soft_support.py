@@ -6,8 +6,9 @@
 The paper does not give φ; ours is the standardised observation beside the action scaled to [−1, 1], and any callable
 may take its place. Rows of D_E have distance 0 and themselves as neighbour by construction.
 
-Two options come from SEABO (Lyu et al. 2024): distances between whole transitions (s, a, s′), and the reward
-exp(−0.5 · d / dim(A)), which knows no d_max: one far row does not change the rewards of all others.
+One far row makes d_max large and thereby all rewards alike. Two other shapes do not suffer from it: SEABO's
+exp(−0.5 · d / dim(A)) (Lyu et al. 2024), and ranks: 0.95 times the share of the other logs that is no nearer to the
+expert, and 1 at distance 0. Distances between whole transitions (s, a, s′) are SEABO's too.
 """
 
 from __future__ import annotations
@@ -28,14 +29,15 @@ from ilbrl.rewards.neighbours import nearest
 FeatureMap = Callable[[Dataset], np.ndarray]
 """A dataset → [N, D] features φ(s, a)."""
 SEABO_SCALE = 0.5
+LARGEST_RANK = 0.95  # of a row that is not the expert's: the expert's own steps stay worth more
 
 
 @config
 class SupportReward:
     """What an agent can choose about this reward."""
 
-    reward_shape: Literal["root", "exponential"] = "root"
-    """1 − √(d / d_max), the paper's, or SEABO's exp(−0.5 · d / dim(A))."""
+    reward_shape: Literal["root", "exponential", "rank"] = "root"
+    """1 − √(d / d_max), the paper's; SEABO's exp(−0.5 · d / dim(A)); or the rank of d among the other logs."""
     reward_on: Literal["step", "transition"] = "step"
     """Distances between steps (s, a), as in the paper, or between transitions (s, a, s′)."""
 
@@ -78,6 +80,13 @@ def exponential_reward(distance: np.ndarray, act_dim: int) -> np.ndarray:
     return np.exp(-SEABO_SCALE * distance / act_dim).astype(np.float32)
 
 
+def rank_reward(distance: np.ndarray, expert_rows: int) -> np.ndarray:
+    """[N] float32 rewards 0.95 · (1 − share of the other logs that is nearer); 1 at distance 0."""
+    others = np.sort(distance[expert_rows:])
+    nearer = np.searchsorted(others, distance, side="left") / max(len(others), 1)
+    return np.where(distance == 0, 1.0, LARGEST_RANK * (1 - nearer)).astype(np.float32)
+
+
 def rewarded(asked: Labelling) -> Rewarded:
     """One set of rewards for all members; known labels of the right kind spare the search for neighbours."""
     shape, on = asked.configs[0].reward_shape, asked.configs[0].reward_on
@@ -92,6 +101,8 @@ def rewarded(asked: Labelling) -> Rewarded:
         labels = replace(label(asked.expert, asked.logs, features, asked.quiet), compared=on)
     if shape == "exponential":
         labels = replace(labels, reward=exponential_reward(labels.distance, asked.spec.act_dim))
+    if shape == "rank":
+        labels = replace(labels, reward=rank_reward(labels.distance, labels.expert_rows))
     return Rewarded(labels.reward, labels=labels)
 
 
