@@ -94,7 +94,7 @@ def _facts(name: str, policy: Policy, sha256: str | None) -> dict[str, Any]:
         "policy": name,
         "head": policy.head,
         "activation": policy.activation,
-        "layers": [policy.obs_dim, *(len(layer.bias) for layer in policy.layers)],
+        "layers": [policy.obs_dim, *(layer.units for layer in policy.layers)],
         "layer_norm": [layer.scale is not None for layer in policy.layers[:-1]],
         "num_actions": policy.num_actions,
         "action_low": numbers(policy.action_low),
@@ -133,7 +133,7 @@ def _observations(policy: Policy) -> str:
 
 def _actions(policy: Policy) -> str:
     if policy.head == "categorical":
-        return f"one of 0 … {len(policy.layers[-1].bias) - 1}"
+        return f"one of 0 … {policy.layers[-1].units - 1}"
     bounds = sorted({(float(low), float(high)) for low, high in zip(policy.action_low, policy.action_high)})
     if len(bounds) == 1:
         return f"{policy.act_dim} numbers, each from {bounds[0][0]:g} to {bounds[0][1]:g}"

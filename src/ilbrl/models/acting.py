@@ -11,7 +11,7 @@ import numpy as np
 
 from ilbrl.base.errors import IlbrlError
 from ilbrl.policy import Layer, Policy
-from ilbrl.policy.policy import LAYER_NORM_EPSILON
+from ilbrl.policy.network import LAYER_NORM_EPSILON
 
 
 class Shape(NamedTuple):

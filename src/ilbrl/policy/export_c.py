@@ -23,7 +23,8 @@ import numpy as np
 from ilbrl import __version__
 from ilbrl.base.errors import IlbrlError
 from ilbrl.base.files import written_whole
-from ilbrl.policy.policy import LAYER_NORM_EPSILON, Policy
+from ilbrl.policy.network import LAYER_NORM_EPSILON
+from ilbrl.policy.policy import Policy
 
 
 def export_c(policy: Policy, path: str | Path, name: str = "policy") -> Path:
@@ -153,7 +154,7 @@ static inline int {name}_probabilities(const ilbrl_real *observation, ilbrl_real
 
 
 def _lines(policy: Policy, name: str) -> Iterator[str]:
-    upper, outputs = name.upper(), len(policy.layers[-1].bias)
+    upper, outputs = name.upper(), policy.layers[-1].units
     yield f"/* A {policy.head} policy of {policy.obs_dim} numbers, written by ilbrl {__version__}. C99 and <math.h>. */"
     yield f"#ifndef {upper}_H\n#define {upper}_H\n\n{_PRELUDE}"
     yield f"#define {upper}_OBS_DIM {policy.obs_dim}"
@@ -198,7 +199,7 @@ def _constants(policy: Policy, name: str) -> Iterator[str]:
 
 def _network(policy: Policy, name: str) -> Iterator[str]:
     """The function NAME_network: layer after layer between two buffers."""
-    hidden = [len(layer.bias) for layer in policy.layers[:-1]]
+    hidden = [layer.units for layer in policy.layers[:-1]]
     yield f"static inline int {name}_network(const ilbrl_real *observation, ilbrl_real *y)\n{{"
     yield f"    ilbrl_real a[{max([policy.obs_dim, *hidden[1::2]])}]" + (
         f", b[{max(hidden[0::2])}];" if hidden else ";"
@@ -213,7 +214,7 @@ def _network(policy: Policy, name: str) -> Iterator[str]:
     source, fan_in = "a", policy.obs_dim
     for i, layer in enumerate(policy.layers):
         last = i == len(policy.layers) - 1
-        target, fan_out = "y" if last else "ba"[i % 2], len(layer.bias)
+        target, fan_out = "y" if last else "ba"[i % 2], layer.units
         yield f"    {name}_dense({source}, {fan_in}, {fan_out}, {name}_w{i}, {name}_b{i}, {target});"
         if layer.scale is not None:
             yield f"    {name}_norm({target}, {fan_out}, {name}_scale{i}, {name}_shift{i});"

@@ -20,7 +20,8 @@ import numpy as np
 
 from ilbrl.base.errors import IlbrlError
 from ilbrl.base.files import written_whole
-from ilbrl.policy.policy import LAYER_NORM_EPSILON, Policy
+from ilbrl.policy.network import LAYER_NORM_EPSILON
+from ilbrl.policy.policy import Policy
 
 OPSET = 17
 _IR_VERSION = 8

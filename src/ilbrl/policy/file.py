@@ -20,7 +20,8 @@ import safetensors.numpy
 
 from ilbrl.base.errors import IlbrlError
 from ilbrl.base.files import require_file, written_whole
-from ilbrl.policy.policy import Layer, Policy
+from ilbrl.policy.network import Layer
+from ilbrl.policy.policy import Policy
 
 FORMAT = "ilbrl-policy-2"
 CHECKSUM = "sha256"

@@ -9,7 +9,8 @@ from typing import Literal, get_args
 import numpy as np
 
 from ilbrl.base.errors import IlbrlError
-from ilbrl.policy.policy import Policy, require_finite
+from ilbrl.policy.policy import Policy
+from ilbrl.policy.validation import require_finite
 
 Outside = Literal["clip", "warn", "refuse"]
 
