@@ -85,6 +85,7 @@ def test_a_policy_prints_in_one_line(make_policy):
     assert str(make_policy(layer_norm=True, metadata={"agent": "ilbrl", "task": "hopper"})) == (
         "Policy(5 → 16 → 12 → 3 numbers, relu, LayerNorm, deterministic, agent ilbrl, task hopper)"
     )
+    assert "task" not in str(make_policy(metadata={"task": "two\nlines"}))
     assert repr(make_policy("categorical", hidden=())) == "Policy(5 → 4 actions, relu, categorical)"
 
 
