@@ -1,19 +1,19 @@
 """Agents as values: parts that combine, rewards and weights of the user's own, labels that are computed once."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from ilbrl.agents import AGENTS, bc, td3bc
-from ilbrl.agents.agent import BY_REWARD, Agent, RewardWeight, best_ahead, prepare
+from ilbrl.agents.agent import Agent, best_ahead, prepare
 from ilbrl.agents.fit import fit
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset, concatenate
 from ilbrl.learning import nets
-from ilbrl.learning.batches import Shares, Spec
-from ilbrl.learning.config import config
+from ilbrl.learning.batches import Spec
 from ilbrl.rewards import Labelling, Labels, Logits, discriminator, soft_support
 
 SMALL = {"hidden": (8,), "batch_size": 16}
@@ -162,16 +162,16 @@ def test_members_of_one_population_have_their_own_shares():
         np.testing.assert_allclose(together.policies[one].layers[0][0], alone.policies[0].layers[0][0], atol=1e-6)
 
 
-@config
-class WeightedCloning(bc.Config, soft_support.SupportReward, RewardWeight, Shares):
-    pass
+def documented_agent() -> Agent:
+    """The example of CONTRIBUTING.md, made of parts that no agent of the registry combines."""
+    text = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text()
+    code = text.split("## A new agent")[1].split("```python\n")[1].split("```")[0]
+    names: dict = {"__name__": "documented"}
+    exec(compile(code, "CONTRIBUTING.md", "exec"), names)
+    return names["AGENT"]
 
 
-INVENTED = Agent(
-    name="weighted-bc", title="Weighted BC", headline="Cloning of all logs, weighted by closeness to the expert.",
-    colour="#000000", solver=bc.SOLVER, reward=soft_support.REWARD, weight=BY_REWARD, Config=WeightedCloning,
-    presets={"default": WeightedCloning(**SMALL)}, ranges={"default": {"lr": "loguniform(1e-4, 1e-2)"}},
-)  # fmt: skip
+INVENTED = documented_agent()
 
 
 def test_parts_combine_without_a_file_for_the_pair():

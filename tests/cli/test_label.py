@@ -21,7 +21,7 @@ def files(tmp_path):
 
 
 def test_labels_are_written_expert_rows_first(files, capsys):
-    words = ["label", "--expert", f"{files}/expert.npz", "--data", f"{files}/data.npz", "--out", f"{files}/labels.npz"]
+    words = ["label", "--expert", f"{files}/expert.npz", "--logs", f"{files}/data.npz", "--out", f"{files}/labels.npz"]
     assert main([*words, "--plot", f"{files}/rewards.png"]) == 0
     assert "d_max" in capsys.readouterr().out
     labels = np.load(files / "labels.npz", allow_pickle=False)
@@ -32,7 +32,7 @@ def test_labels_are_written_expert_rows_first(files, capsys):
 
 
 def test_explain_says_which_step_and_how_far(files, capsys):
-    words = ["label", "--expert", f"{files}/expert.npz:2ep", "--data", f"{files}/data.npz", "--explain", "65"]
+    words = ["label", "--expert", f"{files}/expert.npz:2ep", "--logs", f"{files}/data.npz", "--explain", "65"]
     assert main([*words, "--json"]) == 0
     why = json.loads(capsys.readouterr().out)["explanation"]
     assert (why["episode"], why["step"]) == (1, 5)  # row 25 of the data
@@ -44,7 +44,7 @@ def test_explain_says_which_step_and_how_far(files, capsys):
 
 
 def test_a_discriminator_labels_the_same_rows(files, capsys):
-    words = ["label", "--reward", "discriminator", "--expert", f"{files}/expert.npz", "--data", f"{files}/data.npz"]
+    words = ["label", "--reward", "discriminator", "--expert", f"{files}/expert.npz", "--logs", f"{files}/data.npz"]
     small = ["--discriminator.passes", "2", "--discriminator.hidden", "8", "8"]
     assert main([*words, *small, "--out", f"{files}/logits.npz", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
@@ -58,7 +58,7 @@ def test_a_discriminator_labels_the_same_rows(files, capsys):
 
 @pytest.mark.parametrize("reward", ["support", "discriminator"])
 def test_labels_go_into_the_very_file_that_was_named(files, reward):
-    words = ["label", "--reward", reward, "--expert", f"{files}/expert.npz", "--data", f"{files}/data.npz"]
+    words = ["label", "--reward", reward, "--expert", f"{files}/expert.npz", "--logs", f"{files}/data.npz"]
     small = ["--discriminator.passes", "1", "--discriminator.hidden", "4"]
     assert main([*words, *small, "--out", f"{files}/out/labels.txt"]) == 0
     assert [path.name for path in (files / "out").iterdir()] == ["labels.txt"]
@@ -66,7 +66,7 @@ def test_labels_go_into_the_very_file_that_was_named(files, reward):
 
 
 def test_outputs_that_cannot_be_are_refused(files, capsys):
-    words = ["label", "--expert", f"{files}/expert.npz", "--data", f"{files}/data.npz"]
+    words = ["label", "--expert", f"{files}/expert.npz", "--logs", f"{files}/data.npz"]
     assert main([*words, "--plot", f"{files}/x.foo", "--out", f"{files}/labels.npz"]) == 2
     assert "x.foo: is no figure; name a file that ends in .png, .svg, .pdf" in capsys.readouterr().err
     assert not (files / "labels.npz").exists()  # said before the work, not after it

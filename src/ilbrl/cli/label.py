@@ -11,14 +11,13 @@ import numpy as np
 import tyro
 
 from ilbrl.base.errors import IlbrlError
-from ilbrl.cli import label_discriminator
 from ilbrl.cli.named import load_both, warn_about
 from ilbrl.data import Dataset, Reading, concatenate
 from ilbrl.data.summary import sparkline
 from ilbrl.learning.batches import Spec
 from ilbrl.report.pictures import paper
 from ilbrl.report.pictures.runs import closeness
-from ilbrl.rewards import Labels, discriminator, indicator
+from ilbrl.rewards import Labels, Logits, discriminator, indicator
 from ilbrl.rewards.explanation import Explanation, explain
 from ilbrl.rewards.soft_support import label, standard_features
 
@@ -27,21 +26,21 @@ from ilbrl.rewards.soft_support import label, standard_features
 class Arguments:
     """Label the logs with ILBRL's intrinsic reward: 1 on the expert's own steps, less the farther away a step is.
 
-    ilbrl label --expert hopper/expert:2ep --data hopper/medium:400000steps --out labels.npz
+    ilbrl label --expert hopper/expert:2ep --logs hopper/medium:400000steps --out labels.npz
 
-    ilbrl label --expert E.hdf5 --data X.hdf5 --explain 12345
+    ilbrl label --expert E.hdf5 --logs X.hdf5 --explain 12345
 
-    ilbrl label --reward discriminator --expert E.hdf5 --data X.hdf5 --out logits.npz
+    ilbrl label --reward discriminator --expert E.hdf5 --logs X.hdf5 --out logits.npz
     """
 
     expert: str
     """The expert's episodes: a file or a built-in name; `:2ep` takes the first two episodes."""
-    data: str
+    logs: str
     """All other logs; `:400000steps` takes the first 400,000 transitions."""
     reward: Literal["support", "discriminator"] = "support"
     """ILBRL's closeness to the expert's support, or the log-odds of a discriminator, as SMODICE and ORIL learn it."""
     out: Path | None = None
-    """Write arrays reward, distance, nearest (expert rows first, then the data in order) and d_max to this npz file;
+    """Write arrays reward, distance and nearest (expert rows first, then the other logs) and d_max to this npz file;
     of a discriminator: logit, in the same order."""
     explain: int | None = None
     """Show why this row got its reward: its nearest expert step and the distance along every feature."""
@@ -59,20 +58,23 @@ def main(words: list[str]) -> int:
     args = tyro.cli(Arguments, args=words, prog="ilbrl label")
     if args.plot is not None:
         paper.check_format(args.plot)
-    expert, data = load_both(args.expert, args.data, args.reading)
-    warn_about(data, expert)
+    expert, logs = load_both(args.expert, args.logs, args.reading)
+    warn_about(logs, expert)
     if args.reward == "discriminator":
         if args.explain is not None or args.plot is not None:
             raise IlbrlError("--explain and --plot show support rewards: leave --reward discriminator out")
-        label_discriminator.run(expert, data, args.discriminator, args.seed, args.out, args.json)
+        judged = discriminator.label(expert, logs, [args.discriminator], [args.seed])
+        if args.out is not None:
+            judged.save(args.out)
+        _print_logits(judged, args)
         return 0
     if expert.discrete:
         if args.explain is not None:
             raise IlbrlError("--explain needs real-valued actions: an indicator reward is 1 or 0, by equality")
-        labels, features = indicator.label(expert, data), None
+        labels, features = indicator.label(expert, logs), None
     else:
-        features = standard_features(Spec.of(concatenate([expert, data])))
-        labels = label(expert, data, features)
+        features = standard_features(Spec.of(concatenate([expert, logs])))
+        labels = label(expert, logs, features)
     if args.out is not None:
         labels.save(args.out)
     if args.plot is not None:
@@ -80,11 +82,11 @@ def main(words: list[str]) -> int:
         paper.save_as(args.plot, closeness(np.linspace(0, 1, 61), np.histogram(others, bins=60, range=(0, 1))[0]))
     explanation = None
     if args.explain is not None and features is not None:
-        explanation = explain(labels, expert, data, features, args.explain)
+        explanation = explain(labels, expert, logs, features, args.explain)
     if args.json:
         print(json.dumps(_as_json(labels, explanation), indent=1))
         return 0
-    _print(labels, expert, data, args.out)
+    _print(labels, expert, logs, args.out)
     if explanation is not None:
         _print_explanation(explanation, expert.obs_dim)
     return 0
@@ -96,8 +98,8 @@ def _as_json(labels: Labels, explanation: Explanation | None) -> dict:
         "rows": len(labels.reward),
         "expert_rows": labels.expert_rows,
         "d_max": labels.d_max,
-        "mean_reward": {"expert": float(labels.reward[: labels.expert_rows].mean()), "data": float(others.mean())},
-        "histogram": {"edges": np.linspace(0, 1, 21).tolist(), "data": _histogram(others).tolist()},
+        "mean_reward": {"expert": float(labels.reward[: labels.expert_rows].mean()), "logs": float(others.mean())},
+        "histogram": {"edges": np.linspace(0, 1, 21).tolist(), "logs": _histogram(others).tolist()},
     }
     if explanation is not None:
         summary["explanation"] = {
@@ -111,10 +113,10 @@ def _histogram(rewards: np.ndarray) -> np.ndarray:
     return np.histogram(rewards, bins=20, range=(0, 1))[0]
 
 
-def _print(labels: Labels, expert: Dataset, data: Dataset, out: Path | None) -> None:
+def _print(labels: Labels, expert: Dataset, logs: Dataset, out: Path | None) -> None:
     others = labels.reward[labels.expert_rows :]
     print(f"expert   {expert.source}: {labels.expert_rows:,} rows, reward 1 by construction")
-    print(f"data     {data.source}: {len(others):,} rows, d_max {labels.d_max:.4g}")
+    print(f"logs     {logs.source}: {len(others):,} rows, d_max {labels.d_max:.4g}")
     low, middle, high = np.quantile(others, [0.05, 0.5, 0.95])
     print(f"rewards  {others.min():.2f} {sparkline(others)} {others.max():.2f}")
     print(f"         5 % below {low:.3f} · median {middle:.3f} · 5 % above {high:.3f}")
@@ -130,3 +132,24 @@ def _print_explanation(e: Explanation, obs_dim: int) -> None:
     for i in np.argsort(-e.per_feature, kind="stable"):
         name = f"observation[{i}]" if i < obs_dim else f"action[{i - obs_dim}]"
         print(f"{name:<18}{e.features[i]:>12.4f}{e.nearest_features[i]:>12.4f}{e.per_feature[i]:>12.4f}")
+
+
+def _print_logits(judged: Logits, args: Arguments) -> None:
+    """What a discriminator says of the expert's rows and of the others."""
+    parts = dict(zip(("expert", "logs"), np.split(judged.logit[0], [judged.expert_rows])))
+    if args.json:
+        summary = {
+            "rows": judged.logit.shape[1],
+            "expert_rows": judged.expert_rows,
+            "mean_log_odds": {name: float(logits.mean()) for name, logits in parts.items()},
+            "judged_expert": {name: float((logits > 0).mean()) for name, logits in parts.items()},
+        }
+        print(json.dumps(summary, indent=1))
+        return
+    for name, logits in parts.items():
+        low, middle, high = np.quantile(logits, [0.05, 0.5, 0.95])
+        print(f"{name:<8} {len(logits):,} rows, {(logits > 0).mean():.1%} judged to be the expert's")
+        print(f"  log-odds {logits.min():.2f} {sparkline(logits)} {logits.max():.2f}")
+        print(f"         5 % below {low:.3f} · median {middle:.3f} · 5 % above {high:.3f}")
+    if args.out is not None:
+        print(f"written  {args.out}")

@@ -69,7 +69,8 @@ class Spec:
         """Standardise by the mean and standard deviation of `data`; TD3-BC's 10⁻³ keeps constant inputs finite."""
         if data.discrete:
             raise IlbrlError(
-                f"{data.source}: its actions are discrete; deep agents need real-valued ones (see tabular)"
+                f"{data.source}: its actions are discrete, whole numbers, and agents learn real-valued ones only;"
+                " `ilbrl tabular` solves finite problems, and [N, act_dim] floats are read as real-valued actions"
             )
         low, high = data.action_range
         mean = data.observations.mean(0, dtype=np.float64)

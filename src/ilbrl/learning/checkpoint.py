@@ -35,8 +35,8 @@ class Checkpoint:
     ) -> None:
         """Replace the file by the state after `done` updates, if it is time to.
 
-        members: of a population, how many to keep. What stands behind them fills up the devices in use, and the run
-        may continue on others.
+        members: how many members of a population to keep. The copies behind them only fill up this machine's devices,
+        and the run may continue on a machine with other devices.
         """
         if self.path is None or not (last or time.monotonic() - self.saved > self.save_every):
             return
@@ -65,7 +65,7 @@ class Checkpoint:
                 " or remove it to start over"
             )
         checksum = _checksum(arrays)
-        if header.get("checksum", checksum) != checksum:  # those from before it was recorded pass
+        if header.get("checksum", checksum) != checksum:  # files older than the checksum have none
             raise IlbrlError(f"{self.path}: a damaged checkpoint; remove it to start over")
         leaves = [arrays[f"state/{i}"] for i in range(len(jax.tree.leaves(fresh)))]
         columns = {name.removeprefix("history/"): a for name, a in arrays.items() if name.startswith("history/")}
@@ -86,7 +86,7 @@ def _differences(there: Any, here: Any, name: str = "") -> list[str]:
 
 
 def _checksum(arrays: dict[str, np.ndarray]) -> str:
-    """CRC-32 over names and numbers: a disk's mistake would train on unnoticed."""
+    """CRC-32 over names and numbers: without it a disk's mistake would go unnoticed."""
     total = 0
     for name in sorted(arrays):
         total = zlib.crc32(np.ascontiguousarray(arrays[name]).data, zlib.crc32(name.encode(), total))

@@ -6,8 +6,8 @@ within a chunk, because batched small products run slower there than one after a
 Members are spread over all local devices. Agents, discriminators and value estimators are all driven from here.
 
 What a member becomes depends on its configuration, its seed, the data and the number of updates alone: every draw
-comes from (seed, update number), so killing and resuming a run changes no bit, nor does, on a CPU, cutting it into
-other chunks. (There the number of cores does where layers are wide: XLA divides their work by its threads, NPROC.)
+comes from (seed, update number). So killing and resuming a run changes no bit. On a CPU other chunks change no bit
+either; another number of cores does where layers are wide, because XLA divides the work by its threads (NPROC).
 A member whose losses leave the finite or plausible range is marked and frozen from then on, and the others go on.
 """
 
@@ -196,7 +196,7 @@ def _train(loop: Loop, inputs: Any, kept: Checkpoint, log: Log | None, advance: 
         advance(length * members, note=f"{diverged.sum()} of {members} diverged" if diverged.any() else "")
         kept.write(population, done, history, last=done == loop.updates, members=members)
     host = jax.tree.map(lambda leaf: np.asarray(leaf)[:members], population)
-    broken = ~_sound(host.state) & (host.diverged_at < 0)  # gradients that no loss has shown
+    broken = ~_sound(host.state) & (host.diverged_at < 0)  # a gradient can be infinite behind a finite loss
     return host.state, np.where(broken, loop.updates - 1, host.diverged_at), history, before
 
 
@@ -220,7 +220,7 @@ def _join_histories(histories: Sequence[list[dict[str, Any]]]) -> dict[str, np.n
     if not histories[0]:
         return {}
     metrics = {"update": np.array([record["update"] for record in histories[0]])}
-    for name in sorted(histories[0][0].keys() - {"update"}):  # sets have another order in every process
+    for name in sorted(histories[0][0].keys() - {"update"}):  # the order of a set differs between processes
         metrics[name] = np.concatenate([np.stack([record[name] for record in part]) for part in histories], axis=1)
     return metrics
 
@@ -282,10 +282,11 @@ def _compile(
 
 
 def _advance(old: Members, state: Any, info: Info, limit: jax.Array, number: jax.Array) -> Members:
-    """Take the new state of a member that has not diverged before, and mark it if it has now.
+    """Take the new state of a member that has not diverged before, and mark the member if it has now.
 
-    Selecting by what this very update shows would hold all of the old state until its last loss is known, a tenth of an
-    accelerator's time; what is not finite moves no parameter anyway (nets.descend).
+    The update that shows the divergence is still taken. To undo it, all of the old state would have to be kept until
+    the last loss is known, which costs a tenth of an accelerator's time. Nothing is lost: a step that is not finite
+    moves no parameter (nets.descend).
     """
     sound = jnp.stack([jnp.isfinite(value) for value in info.values()]).all()
     sound &= jnp.abs(info.get("q_magnitude", jnp.zeros(()))) <= limit
