@@ -32,7 +32,7 @@ from ilbrl.learning.kernels.rows import Kept, Slope, forward_kernel, input_kerne
 
 Layers = tuple[dict[str, jax.Array], ...]
 
-FORWARD, INPUTS = Tile(64, 64, 8, 2), Tile(64, 64, 8, 2)
+FORWARD, INPUTS = Tile(64, 32, 8, 4), Tile(64, 32, 8, 4)
 WIDEST, WIDEST_INPUT = 256, 128  # hidden units and inputs of the networks these kernels have been run with
 HIDDEN = (2, 3)  # numbers of hidden layers that they have been run with
 
@@ -67,6 +67,8 @@ def _mlp_forward(layers: Any, x: Any, first: bool, interpret: bool):
 def _mlp_backward(first: bool, interpret: bool, residuals, dy: jax.Array):
     net, kept, x, of_inputs = residuals
     last, of_weights = _whole_tiles(dy), x is not None
+    if dy.shape[1] == 1:
+        last = last[:, 0]  # a vector, not a block that is mostly padding
     dx, slopes = _backward(net, kept, last, first, interpret, of_weights, of_inputs is not None)
     dx = None if dx is None else dx[: len(dy)]
     if not of_weights:

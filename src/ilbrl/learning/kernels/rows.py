@@ -70,16 +70,16 @@ def _inner_product(h, w, plan: Plan) -> jax.Array:
 
 def input_kernel(dy, kept: tuple[Kept, ...], layers, dx, slopes: tuple[Slope, ...], *, plan: Plan):
     *hidden, last = layers
-    top = len(hidden) - 1
+    top, dy_tile = len(hidden) - 1, dy[...]
     upstream: Any = None  # [R, units] gradients of the layer's h
     for depth in reversed(range(len(hidden))):
         layer, keep, slope = hidden[depth], kept[depth], slopes[depth]
 
         def before_relu(units, depth=depth, slope=slope, layer=layer, keep=keep):
-            """[R, units] da, as the products that follow read it."""
+            """[R, units] da, as the product that follows reads it."""
             if depth < top:
                 return slope.da[:, units].astype(jnp.float32)
-            return masked(output_gradients(dy, last["w"], (ALL, units), plan), layer, keep, (ALL, units))
+            return masked(output_gradients(dy_tile, last["w"], units, plan), layer, keep, (ALL, units))
 
         da = before_relu(ALL) if depth == top else masked(upstream, layer, keep, (ALL, ALL))
         if slope.da is not None:
@@ -89,15 +89,16 @@ def input_kernel(dy, kept: tuple[Kept, ...], layers, dx, slopes: tuple[Slope, ..
             slope.mean[...] = row_mean(scaled)[:, 0]
             slope.tilt[...] = row_mean(scaled * keep.a[...].astype(jnp.float32))[:, 0]
         meet(plan)
+        means = read_means(keep, slope, ALL)
         if depth > 0:
 
-            def add_units(units, total, before_relu=before_relu, layer=layer, keep=keep, slope=slope):
-                dz = through_norm(before_relu(units), layer, keep, slope, (ALL, units))
+            def add_units(units, total, before_relu=before_relu, layer=layer, keep=keep, means=means):
+                dz = through_norm(before_relu(units), layer, keep, means, (ALL, units))
                 return total + dot(dz, layer["w"][:, units].T)
 
             upstream = add_up(layer["w"].shape[1], plan.tile.units, add_units, zeros(da.shape))
         elif dx is not None:
-            dz = through_norm(da, layer, keep, slope, (ALL, ALL))
+            dz = through_norm(da, layer, keep, means, (ALL, ALL))
             store(dx, dot(dz, load(layer["w"], plan.fan_in, axis=0).T), plan.fan_in)
 
 
@@ -122,18 +123,23 @@ def masked(dh: jax.Array, layer, keep: Kept, at) -> jax.Array:
     return jnp.where(activation(layer, keep, at) > 0, dh, 0.0)
 
 
-def output_gradients(dy, w, at, plan: Plan) -> jax.Array:
-    """Gradients of the last layer's h at these (rows, units)."""
-    rows, units = at
+def output_gradients(dy: jax.Array, w, units, plan: Plan) -> jax.Array:
+    """[R, units] gradients of the top layer's h from those of the outputs, [R] of a single one or [R, outputs]."""
     if plan.fan_out == 1:
-        return dy[rows, 0].astype(jnp.float32)[:, None] * w[units, 0]
-    return dot(dy[rows, :], load(w.at[units, :], plan.fan_out, axis=1).T)
+        return dy.astype(jnp.float32)[:, None] * w[units, 0]
+    return dot(dy, load(w.at[units, :], plan.fan_out, axis=1).T)
 
 
-def through_norm(da: jax.Array, layer, keep: Kept, slope: Slope, at) -> jax.Array:
-    """dz = (scale · da − mean(scale · da) − a · mean(scale · da · a)) / std; da itself without LayerNorm."""
+def read_means(keep: Kept, slope: Slope, rows) -> list[jax.Array] | None:
+    """[R, 1] spread, mean and tilt of these rows; None without LayerNorm."""
     if keep.a is None:
+        return None
+    return [vector[rows][:, None] for vector in (keep.spread, slope.mean, slope.tilt)]
+
+
+def through_norm(da: jax.Array, layer, keep: Kept, means: list[jax.Array] | None, at) -> jax.Array:
+    """dz = (scale · da − mean(scale · da) − a · mean(scale · da · a)) / std; da itself without LayerNorm."""
+    if means is None:
         return da
-    rows, units = at
-    spread, mean, tilt = (vector[rows][:, None] for vector in (keep.spread, slope.mean, slope.tilt))
-    return spread * (da * layer["scale"][units] - mean - keep.a[at].astype(jnp.float32) * tilt)
+    spread, mean, tilt = means
+    return spread * (da * layer["scale"][at[1]] - mean - keep.a[at].astype(jnp.float32) * tilt)

@@ -11,95 +11,91 @@ from jax.experimental import pallas as pl
 
 from ilbrl.learning.kernels import blocks
 from ilbrl.learning.kernels.blocks import Plan, Tile, add_up, call, columns, dot, like, rows, store, whole, zeros
-from ilbrl.learning.kernels.rows import ALL, Kept, Slope, activation, masked, output_gradients, through_norm
+from ilbrl.learning.kernels.rows import ALL, Kept, Slope, activation, masked, output_gradients, read_means, through_norm
 
 TILE = Tile(32, 64, 4, 3)
 
 
 def weight_gradients(layers, x, dy, kept: tuple[Kept, ...], slopes: tuple[Slope, ...], fan_out: int, interpret: bool):
-    """The layers' gradients, without the biases of the outputs; those of inner weights in bfloat16."""
+    """The hidden layers' gradients, and those of the output's weights."""
     *hidden, last = layers
-    plan = Plan(len(x), layers[0]["w"].shape[0], fan_out, TILE, interpret)
-    units = hidden[0]["w"].shape[1]
-    norms = [{name: layer[name] for name in ("scale", "shift") if name in layer} for layer in hidden]
-    vectors = [(keep.spread, slope.mean, slope.tilt) for keep, slope in zip(kept, slopes)]
-    wide = [Kept(keep.h, keep.a) for keep in kept], [slope.da for slope in slopes]
+    fan_in, units = hidden[0]["w"].shape
     own, part = columns(TILE.units), rows(TILE.units)
-    gradients = [
+    norms = [{name: layer[name] for name in ("scale", "shift") if name in layer} for layer in hidden]
+    gradients = [  # inner weights have theirs in bfloat16
         {name: like(array.shape, array.dtype if name == "w" else jnp.float32) for name, array in layer.items()}
         for layer in hidden
     ]
-    *inner, outer = call(
+    found, to_outputs = call(
         weight_kernel,
-        plan,
+        Plan(len(x), fan_in, fan_out, TILE, interpret),
         grid=(units // TILE.units, len(hidden)),
         inputs=[
-            ((x, *(keep.h for keep in kept[:-1])), whole()),
+            ([x, *(keep.h for keep in kept[:-1])], whole()),
             (dy, whole()),
-            (vectors, whole()),
-            (wide, own),
+            ((kept, slopes), lambda shape: (own if len(shape) == 2 else whole())(shape)),  # [B, units], or [B]
             (norms, own),
             (last["w"], part),
         ],
-        outputs=[*((one, own) for one in gradients), (like(last["w"].shape), part)],
+        outputs=[(gradients, own), (like(last["w"].shape), part)],
     )
-    return [jax.tree.map(lambda array: array.astype(jnp.float32), one) for one in inner], outer
+    return jax.tree.map(lambda array: array.astype(jnp.float32), found), to_outputs
 
 
-def weight_kernel(inputs, dy, vectors, wide, norms, w_out, *outputs, plan: Plan):
-    *gradients, to_outputs = outputs
-    for depth, gradient in enumerate(gradients):
-        spread, mean, tilt = vectors[depth]
-        keep = wide[0][depth]._replace(spread=spread)
-        slope = Slope(wide[1][depth], mean, tilt)
+def weight_kernel(inputs, dy, layers_kept, norms, w_out, gradients, to_outputs, *, plan: Plan):
+    kept, slopes = layers_kept
+    top = len(gradients) - 1
+    for depth in range(len(gradients)):
 
         @pl.when(pl.program_id(1) == depth)
-        def _(depth=depth, gradient=gradient, keep=keep, slope=slope):
-            top = depth == len(gradients) - 1
-            _one_layer(inputs[depth], dy, keep, slope, norms[depth], w_out, gradient, to_outputs, depth, top, plan)
+        def _(depth=depth):
+            norm, keep, slope = norms[depth], kept[depth], slopes[depth]
+
+            def before_relu(at):
+                if depth < top:
+                    return slope.da[at].astype(jnp.float32)
+                return masked(output_gradients(dy[at[0]], w_out, ALL, plan), norm, keep, at)
+
+            outputs = (dy, to_outputs) if depth == top else None
+            _sum_layer(inputs[depth], before_relu, norm, keep, slope, gradients[depth], depth == 0, outputs, plan)
 
 
-def _one_layer(below, dy, keep, slope, norm, w_out, gradient, to_outputs, depth, top, plan: Plan):
-    """Gradients of a layer's block of units; the top layer's program also does the outputs' weights."""
-    step, block = plan.tile.rows, (plan.tile.rows, plan.tile.units)
-    single, normed = plan.fan_out == 1, slope.mean is not None
+def _sum_layer(below, before_relu, norm, keep: Kept, slope: Slope, gradient, lowest: bool, outputs, plan: Plan) -> None:
+    """Gradients of a layer's own units; `below` holds its inputs, all of them.
+
+    outputs: for the top layer dy and where the gradients of the weights from its units to the outputs belong.
+    """
 
     def add_rows(some, sums):
-        sums, at = dict(sums), (some, ALL)
-        da = (
-            slope.da[at].astype(jnp.float32)
-            if not top
-            else masked(output_gradients(dy, w_out, at, plan), norm, keep, at)
-        )
-        dz = through_norm(da, norm, keep, slope, at).astype(blocks.HALF)
-        if depth == 0:
-            sums["w"] += dot(dz.T, below[at])  # transposed: hidden units fill a tile
-        else:
-            sums["w"] += dot(below[at].T, dz)
+        at, sums = (some, ALL), dict(sums)
+        da = before_relu(at)
+        dz = through_norm(da, norm, keep, read_means(keep, slope, some), at).astype(blocks.HALF)
+        # The lowest layer's sum is transposed, since its few inputs fill no tile.
+        sums["w"] += dot(dz.T, below[at]) if lowest else dot(below[at].T, dz)
         sums["b"] += dz.astype(jnp.float32)
-        if normed:
+        if keep.a is not None:
             sums["scale"] += da * keep.a[at].astype(jnp.float32)
             sums["shift"] += da
-        if top:
-            h = activation(norm, keep, at)
-            if single:
-                sums["out"] += h.astype(jnp.float32) * dy[some, 0].astype(jnp.float32)[:, None]
+        if outputs:
+            h, dy = activation(norm, keep, at), outputs[0][some]
+            if plan.fan_out == 1:
+                sums["out"] += h.astype(jnp.float32) * dy.astype(jnp.float32)[:, None]
             else:
-                sums["out"] += dot(h.T, dy[at])
+                sums["out"] += dot(h.T, dy)
         return sums
 
-    start = {name: zeros(block) for name in gradient}
-    start["w"] = zeros(gradient["w"].shape[::-1] if depth == 0 else gradient["w"].shape)
-    if top:
-        start["out"] = zeros(block if single else to_outputs.shape)
-    sums = add_up(plan.rows, step, add_rows, start)
-    if depth == 0:
+    shape, tile = gradient["w"].shape, (plan.tile.rows, plan.tile.units)
+    start = {name: zeros(tile) for name in gradient} | {"w": zeros(shape[::-1] if lowest else shape)}
+    if outputs:
+        start["out"] = zeros(tile if plan.fan_out == 1 else outputs[1].shape)
+    sums = add_up(plan.rows, plan.tile.rows, add_rows, start)
+    if lowest:
         store(gradient["w"], sums["w"].T, plan.fan_in, axis=0)
     else:
         gradient["w"][...] = sums["w"].astype(gradient["w"].dtype)
-    for name in gradient.keys() - {"w"}:
+    for name in sorted(gradient.keys() - {"w"}):
         gradient[name][...] = sums[name].sum(0)
-    if top and single:
-        to_outputs[:, 0] = sums["out"].sum(0)
-    elif top:
-        store(to_outputs, sums["out"], plan.fan_out)
+    if outputs and plan.fan_out == 1:
+        outputs[1][:, 0] = sums["out"].sum(0)
+    elif outputs:
+        store(outputs[1], sums["out"], plan.fan_out)
