@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -23,9 +21,8 @@ from ilbrl.ope import spearman
 from ilbrl.report.pictures import display
 from ilbrl.report.scoreboard import reference_score, selection_regret
 from ilbrl.results.folder import Run, read_runs
-from ilbrl.study.folder import read_csv
+from ilbrl.results.tables import Candidate
 from ilbrl.study.selection import judge_all, select
-from ilbrl.study.tables import Candidate
 
 PENALTIES = (0.0, 1.0, 2.0)
 
@@ -57,21 +54,21 @@ def within(runs: Sequence[Run]) -> Iterator[str]:
     )
 
 
-def between(runs: Sequence[Run], folders: Sequence[Path]) -> Iterator[str]:
+def between(runs: Sequence[Run]) -> Iterator[str]:
     yield (
         "| | "
         + " | ".join(f"penalty {penalty:g}" for penalty in PENALTIES)
         + " | nearest to the data | best of all | exploratory | rank correlation: value | distance |"
     )
     yield "|---|" + "---|" * len(PENALTIES) + "---|---|---:|---:|---:|"
-    for run, folder in zip(runs, folders):
-        candidates, scores = read_candidates(folder)
+    for run in runs:
+        candidates, scores = run.candidates, scores_of(run)
         best = max(scores, key=lambda key: scores[key])
-        picks = [select(candidates, penalty)["overall"] for penalty in PENALTIES]
-        keys = [(pick["algorithm"], pick["configuration"]) for pick in picks]
+        picks = [select(candidates, "converged", penalty).overall for penalty in PENALTIES]
+        keys = [(pick.algorithm, pick.configuration) for pick in picks if pick is not None]
         distances = distances_of(candidates)
         if not distances:
-            raise IlbrlError(f"{folder}: from before distances were recorded; run the study again")
+            raise IlbrlError(f"{run.path}: from before distances were recorded; run the study again")
         nearest = min(distances, key=lambda key: distances[key])
         cells = [f"{display(key[0])} {scores[key]:.1f}" for key in (*keys, nearest, best)]
         values = values_of(candidates)
@@ -86,7 +83,7 @@ def values_of(candidates: Sequence[Candidate]) -> dict[Configuration, float]:
     """The offline value of every configuration of every algorithm that has one."""
     return {
         (name, judged.configuration): judged.value
-        for name, table in judge_all(candidates).items()
+        for name, table in judge_all(candidates, "converged").items()
         for judged in table.configurations
         if judged.value is not None
     }
@@ -105,38 +102,14 @@ def aligned(guesses: dict[Configuration, float], scores: dict[Configuration, flo
     return np.array(list(guesses.values())), np.array([scores[key] for key in guesses])
 
 
-def read_candidates(folder: Path) -> tuple[list[Candidate], dict[Configuration, float]]:
-    """The candidates of results.csv, and configuration → mean true score."""
-    rows = read_csv(folder / "results.csv")
-    candidates, scores = [], {}
-    for (algorithm, configuration, seed), group in groupby(
-        rows, key=lambda row: (row["algorithm"], int(row["configuration"]), int(row["policy_seed"]))
-    ):
-        of_policy = list(group)
-        if not of_policy[0]["true_score"]:
-            raise IlbrlError(f"{folder}: not every candidate has a true score; `ilbrl tune --reveal` plays them")
-        candidates.append(
-            Candidate(
-                algorithm=algorithm,
-                configuration=configuration,
-                policy_seed=seed,
-                hyperparameters={},
-                diverged=of_policy[0]["diverged"] == "1",
-                estimates=tuple(_estimate(row) for row in of_policy if row["verdict"]),
-                policy=Path(),
-                updates=0,
-                seconds=0.0,
-                device="",
-                versions={},
-            )
-        )
-        scores.setdefault((algorithm, configuration), []).append(float(of_policy[0]["true_score"]))
-    return candidates, {key: float(np.mean(each)) for key, each in scores.items()}
-
-
-def _estimate(row: dict[str, str]) -> dict[str, Any]:
-    value, distance = (float(row[name]) if row.get(name) else None for name in ("offline_value", "distance"))
-    return {"verdict": row["verdict"], "value": value, "distance": distance}
+def scores_of(run: Run) -> dict[Configuration, float]:
+    """Configuration → mean true score."""
+    found: dict[Configuration, list[float]] = {}
+    for c in run.candidates:
+        if c.true_score is None:
+            raise IlbrlError(f"{run.path}: not every candidate has a true score; `ilbrl tune --reveal` plays them")
+        found.setdefault((c.algorithm, c.configuration), []).append(c.true_score)
+    return {key: float(np.mean(each)) for key, each in found.items()}
 
 
 def main() -> None:
@@ -144,7 +117,7 @@ def main() -> None:
     parser.add_argument("runs", nargs="+", type=Path)
     folders = parser.parse_args().runs
     runs = read_runs(folders)
-    print("\n".join([*within(runs), "", *between(runs, folders)]))
+    print("\n".join([*within(runs), "", *between(runs)]))
 
 
 if __name__ == "__main__":

@@ -76,28 +76,20 @@ def tiny(files):
     return Study(
         name="tiny",
         data=Data(f"{files}/expert.npz", f"{files}/medium.npz", 2, 300, 300, 120),
-        known={
-            "expert.policy": f"{files}/expert.safetensors",
-            "exploratory.policy": f"{files}/medium.safetensors",
-        },
+        known={"expert.policy": f"{files}/expert.safetensors", "logs.policy": f"{files}/medium.safetensors"},
         search=Search(
             ("ilbrl", "bc"), 2, ranges={"all.hidden": "[8, 8]", "all.batch_size": "16", "ilbrl.actor_lr": "0.001"}
         ),
         training=Training(seeds=2, updates=40),
         evaluation=Evaluation(
-            "small",
-            2,
-            400,
+            "expected_sarsa",
             {
-                "hidden": "[8, 8]",
-                "batch_size": "16",
-                "gamma": "0.5",
-                "lr": "0.01",
-                "tau": "0.2",
-                "target_update_every": "1",
+                "grid": "small", "updates": "400", "hidden": "[8, 8]", "batch_size": "16", "gamma": "0.5",
+                "lr": "0.01", "tau": "0.2", "target_update_every": "1",
             },
+            evaluation_seeds=2,
         ),
-    )
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "ilbrl"
 # In the order data walks through the house: a module imports only what stands before it.
 ORDER = [
     "base", "policy", "envs", "data", "learning", "rewards", "agents", "models", "ope", "results", "study", "tabular",
-    "report", "cli",
+    "report", "cli", "__main__",
 ]  # fmt: skip
 
 # Libraries that only these parts may import, so that the rest works without them.

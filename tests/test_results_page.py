@@ -42,7 +42,7 @@ def test_ant_with_more_and_more_expert_episodes(page):
 
 def test_the_regret_of_selection(page):
     runs = read_runs(FOLDERS)
-    assert {*study_regret.within(runs), *study_regret.between(runs, FOLDERS)} <= set(page)
+    assert {*study_regret.within(runs), *study_regret.between(runs)} <= set(page)
 
 
 def test_the_scores_of_the_study(page):

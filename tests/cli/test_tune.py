@@ -7,34 +7,39 @@ import pytest
 
 from ilbrl.cli import demo, main
 from ilbrl.cli.tune import as_text
+from ilbrl.results.schema import (
+    Chosen,
+    KnownEstimate,
+    Overall,
+    Reference,
+    Score,
+    Scores,
+    Selection,
+    TriedSetting,
+    TrustRecord,
+    TuningRecord,
+)
 from ilbrl.study.run import StudyResult
 
 
 @pytest.fixture
 def result():
-    def score(algorithm, seed, value):
-        return {"algorithm": algorithm, "configuration": 1, "policy_seed": seed, "return_mean": value, "score": value}
-
-    overall = {"algorithm": "ilbrl", "configuration": 1, "policy": "policies/ilbrl/best.safetensors", "value": 270.0}
+    known = {"expert": KnownEstimate(271.0), "logs": KnownEstimate(244.0)}
     return StudyResult(
         folder=Path("runs/x"),
-        tuning={
-            "chosen": 0,
-            "configurations": [{"policies": {"expert": {"estimate": 271.0}, "exploratory": {"estimate": 244.0}}}],
-            "trust": {"verdict": "care", "reasons": ["few episodes"]},
-        },
-        selection={
-            "algorithms": {
-                "ilbrl": {"value": 270.0, "hyperparameters": {"lam": 0.25, "hidden": [8, 8]}},
-                "bc": {"value": None, "hyperparameters": {}},
-            },
-            "overall": {**overall, "reason": "the highest offline value"},
-            "nothing": None,
-        },
-        final={
-            "scores": [score("ilbrl", 0, 70.0), score("ilbrl", 1, 90.0)],
-            "references": {"expert": {"true_score": 110.0}, "exploratory": {"true_score": 60.0}},
-        },
+        tuning=TuningRecord(
+            configurations=(TriedSetting(id=0, policies=known),),
+            chosen=0,
+            trust=TrustRecord("care", ("few episodes",)),
+        ),
+        selection=Selection(
+            {"ilbrl": Chosen(value=270.0, hyperparameters={"lam": 0.25, "hidden": [8, 8]}), "bc": Chosen()},
+            Overall("ilbrl", 1, "policies/ilbrl/best.safetensors", 270.0, "the highest offline value"),
+        ),
+        final=Scores(
+            scores=tuple(Score("ilbrl", 1, seed, return_mean=v, score=v) for seed, v in ((0, 70.0), (1, 90.0))),
+            references={"expert": Reference(true_score=110.0), "logs": Reference(true_score=60.0)},
+        ),
     )
 
 
@@ -48,15 +53,15 @@ def test_what_was_selected_why_and_what_it_is_worth(result):
         "ilbrl": ["270.0", "80.0"],
         "bc": ["–"],
         "(expert)": ["271.0", "110.0"],
-        "(exploratory)": ["244.0", "60.0"],
+        "(logs)": ["244.0", "60.0"],
     }
     assert "not comparable with D4RL" in lines[9]
 
 
 def test_references_are_found_by_the_logs_they_made(result):
-    policies = result.tuning["configurations"][0]["policies"]
+    policies = result.tuning.configurations[0].policies
     policies["operator"] = policies.pop("expert")
-    named = replace(result, roles={"operator": "expert", "exploratory": "exploratory"})
+    named = replace(result, roles={"operator": "expert", "logs": "logs"})
     (line,) = [line for line in as_text(named).splitlines() if line.startswith("(operator)")]
     assert line.split() == ["(operator)", "271.0", "110.0"]
 

@@ -108,6 +108,10 @@ def test_resuming_changes_no_bit(whole, tmp_path):
     path.write_bytes(whole_file[:-1] + bytes([whole_file[-1] ^ 64]))
     with pytest.raises(IlbrlError, match="a damaged checkpoint"):
         fit(configs, seeds, 100, resume_from=path)
+    at = whole_file.index(b'"done":"100"')
+    path.write_bytes(whole_file[:at] + b'"done":"900"' + whole_file[at + 12 :])  # the header counts too
+    with pytest.raises(IlbrlError, match="a damaged checkpoint"):
+        fit(configs, seeds, 1000, resume_from=path)
     path.write_bytes(whole_file[:100])
     with pytest.raises(IlbrlError, match="not a checkpoint"):
         fit(configs, seeds, 100, resume_from=path)

@@ -25,10 +25,15 @@ def summary(committed):
 
 @pytest.fixture
 def copy(tmp_path):
-    """`copy(folder, name)`: a copy to work in, without its jobs."""
-    return lambda folder, name="run": shutil.copytree(
-        folder, tmp_path / name, ignore=shutil.ignore_patterns("jobs", "policies")
-    )
+    """`copy(folder, name)`: a copy to work in, without its jobs, whose audit vouches for nothing: it may be edited."""
+
+    def made(folder: Path, name: str = "run") -> Path:
+        place = shutil.copytree(folder, tmp_path / name, ignore=shutil.ignore_patterns("jobs", "policies"))
+        audit = json.loads((place / "audit.json").read_text())
+        (place / "audit.json").write_text(json.dumps(audit | {"files": {}}))
+        return place
+
+    return made
 
 
 @pytest.fixture

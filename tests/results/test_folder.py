@@ -16,7 +16,11 @@ COMMITTED = Path(__file__).parents[2] / "docs" / "results"
 
 @pytest.fixture
 def copy(played, tmp_path):
-    return shutil.copytree(played, tmp_path / "copy", ignore=shutil.ignore_patterns("jobs"))
+    """The folder without its jobs, and with an audit that vouches for nothing: an edited file is read as it is."""
+    folder = shutil.copytree(played, tmp_path / "copy", ignore=shutil.ignore_patterns("jobs"))
+    audit = json.loads((folder / "audit.json").read_text())
+    (folder / "audit.json").write_text(json.dumps(audit | {"files": {}}))
+    return folder
 
 
 def edit(path: Path, change) -> None:
@@ -55,10 +59,10 @@ def test_committed_folders_stay_readable(folder):
 
 
 def test_a_candidate_sums_up_its_evaluations(copy):
-    values = iter([("10", "converged"), ("14", "converged"), ("99", "moving")])
+    values = iter([("10", "converged", "sound"), ("14", "converged", "sound"), ("99", "moving", "doubtful")])
 
     def change(number, row):
-        row["offline_value"], row["verdict"] = next(values, ("", ""))
+        row["offline_value"], row["verdict"], row["grade"] = next(values, ("", "", ""))
         row.update(algorithm="bc", configuration="0", policy_seed="0")
         return number < 3
 
@@ -119,7 +123,7 @@ def test_a_row_that_does_not_say_whose_it_is_is_left_out_and_noted(copy, name, r
 
 @pytest.mark.parametrize(
     ("name", "column", "words"),
-    [("values.csv", "stage", "tuning, candidates"), ("results.csv", "verdict", "converged, moving, diverged")],
+    [("values.csv", "stage", "tuning, candidates"), ("results.csv", "grade", "sound, doubtful, void")],
 )
 def test_a_word_that_is_not_in_the_contract_is_left_out_and_noted(copy, name, column, words):
     edit(copy / name, lambda number, cells: cells.update({column: "afterwards"}) if number == 1 else None)
@@ -135,7 +139,7 @@ def test_a_field_of_the_wrong_kind_is_left_out_and_named(copy):
     run = read_run(copy)
     assert run.tuning.trust is not None
     assert run.tuning.trust.spearman is None
-    assert run.tuning.trust.kendall is not None
+    assert run.tuning.trust.verdict is not None
     assert len(run.tuning.configurations) == len(tuning["configurations"]) - 1
     assert run.missing == (
         "tuning.json: configurations[1]: must be an object, got 7; it is left out.",

@@ -3,8 +3,7 @@
 import pytest
 
 from ilbrl.policy import Policy
-from ilbrl.study import kinds
-from ilbrl.study.executors import local
+from ilbrl.study import executors, jobs
 
 
 @pytest.fixture(scope="session")
@@ -22,11 +21,11 @@ def weights():
 @pytest.fixture
 def done(monkeypatch):
     """The jobs that are really done from here on: (kind, algorithm or purpose)."""
-    jobs = []
+    done = []
 
     def work(job, *rest):
-        jobs.append((job.kind, job.inputs.get("algorithm")))
-        kinds.work(job, *rest)
+        done.append((job.kind, job.inputs.get("algorithm")))
+        jobs.work(job, *rest)
 
-    monkeypatch.setattr(local, "work", work)
-    return jobs
+    monkeypatch.setattr(executors, "work", work)
+    return done

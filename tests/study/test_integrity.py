@@ -1,25 +1,42 @@
 """What a run folder says stays true: changed logs, damaged files, wrong tasks and slips of the pen are one sentence."""
 
+import json
 import shutil
+from contextlib import suppress
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from ilbrl import envs
 from ilbrl.base.errors import IlbrlError
+from ilbrl.base.records import read_json, write_json
 from ilbrl.cli import main
 from ilbrl.policy import Policy
-from ilbrl.study import audit, folder, logs, phases
-from ilbrl.study.__main__ import main as protocol_main
-from ilbrl.study.folder import read_csv, read_json, write_json
-from ilbrl.study.kinds import final
+from ilbrl.report import write_page
+from ilbrl.results import read_run
+from ilbrl.results.schema import Scores
+from ilbrl.study import audit, final, logs, session
+from ilbrl.study import run as phases
 from ilbrl.study.logs import load_logs, split
 from ilbrl.study.run import reveal
-from ilbrl.study.study import Final
+from ilbrl.study.study import Final, Study
+
+
+@pytest.fixture
+def copy(played, tmp_path):
+    """The study after its environment was played, to work in."""
+    return shutil.copytree(played, tmp_path / "played")
+
+
+@pytest.fixture
+def playing(played) -> Study:
+    """The study of that folder."""
+    return Study.load(played / "study.toml")
 
 
 def events(run):
-    return [event["what"] for event in read_json(run / "audit.json")["events"]]
+    return [event["what"] for event in json.loads((run / "audit.json").read_text())["events"]]
 
 
 @pytest.fixture
@@ -28,33 +45,20 @@ def other_logs(monkeypatch):
 
     def changed(study, quiet=False):
         found = load_logs(study, quiet)
-        expert = replace(found.expert.episodes(range(found.expert.num_episodes - 1)), source=found.expert.source)
-        return replace(found, expert=expert)
+        expert = found["expert"]
+        return {**found, "expert": replace(expert.episodes(range(expert.num_episodes - 1)), source=expert.source)}
 
     monkeypatch.setattr(phases, "load_logs", changed)
 
 
-def recorded(run, tiny, **more):
-    """final.json as if the selected policies had been played in Pendulum; the study that did."""
-    chosen = read_json(run / "selection.json")["algorithms"]
-    scores = [
-        {"algorithm": name, "configuration": entry["configuration"], "policy_seed": seed, "return_mean": -1.0,
-         "return_std": 0.0, "score": None, "episodes": 2, **more}
-        for name, entry in chosen.items() for seed in (0, 1)
-    ]  # fmt: skip
-    record = {"episodes": 2, "environment_seeds": 2, "environment_calls": {"steps": 1}, "task": "Pendulum-v1"}
-    write_json(run / "final.json", {**record, "scores": scores, "references": {}})
-    study = replace(tiny, task="Pendulum-v1", final=Final(episodes=2, environment_seeds=2))
-    study.save(run / "study.toml")
-    return study
+# --- changes ----------------------------------------------------------------------------------------------------------
 
 
-def test_other_logs_after_the_final_evaluation_are_refused(run, tiny, other_logs):
-    study = recorded(run, tiny)
+def test_other_logs_after_the_final_evaluation_are_refused(copy, playing, other_logs):
     with pytest.raises(IlbrlError, match=r"expert\.npz \(expert\) has changed since .* played; use another folder"):
-        study.run(run, quiet=True)
+        playing.run(copy, quiet=True)
     with pytest.raises(IlbrlError, match="has changed since"):
-        reveal(run, quiet=True)
+        reveal(copy, quiet=True)
 
 
 def test_other_logs_before_it_are_recorded(run, tiny, other_logs, monkeypatch):
@@ -67,14 +71,12 @@ def test_other_logs_before_it_are_recorded(run, tiny, other_logs, monkeypatch):
     assert any(what.startswith("data changed: the content of") for what in events(run))
 
 
-def test_scores_belong_to_the_job_that_trained_the_policy(run, tiny, done):
-    study = recorded(run, tiny)  # from before scores named their job: taken by number
-    assert study.run(run, quiet=True).final["scores"][0]["return_mean"] == -1
-    assert {r["true_return"] for r in read_csv(run / "results.csv") if r["selected"] == "1"} == {"-1.0"}
-    recorded(run, tiny, job="train-of-other-logs")
+def test_scores_belong_to_the_job_that_trained_the_policy(copy, playing, done):
+    scores = read_json(copy / "final.json", Scores)
+    others = replace(scores, scores=tuple(replace(each, job="train-of-other-logs") for each in scores.scores))
+    write_json(copy / "final.json", others)
     with pytest.raises(IlbrlError, match="holds the scores of another selection"):
-        study.run(run, quiet=True)
-    assert {r["true_return"] for r in read_csv(run / "results.csv")} == {""}
+        playing.run(copy, quiet=True)
     assert done == []
 
 
@@ -90,74 +92,149 @@ def test_the_final_job_depends_on_the_policies_behind_the_logs(tiny, files, tmp_
     other.save(tmp_path / "other.safetensors")
     changed = replace(tiny, known={**tiny.known, "expert.policy": str(tmp_path / "other.safetensors")})
     parts = [split(study, load_logs(study)) for study in (tiny, changed)]
-    first, second = (final.job(tiny, p, [], "final") for p in parts)
+    first, second = (final.final_job(tiny, p, [], "final") for p in parts)
     assert first.id != second.id
     assert first.members == 2
-    assert final.job(tiny, parts[0], [], "reveal").id == final.job(tiny, parts[1], [], "reveal").id
+    assert final.final_job(tiny, parts[0], [], "reveal").id == final.final_job(tiny, parts[1], [], "reveal").id
+
+
+# --- damaged files ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("name", "content", "remedy"),
     [
         ("audit.json", '{"events": [', "restore it from a copy"),
-        ("audit.json", '{"events": []}', "it lacks command, started.*restore it"),
-        ("audit.json", "[]", "no JSON object.*restore it"),
+        ("audit.json", '{"events": []}', "not there; restore it"),
         ("selection.json", '{"algorithms"', "remove it"),
+        ("final.json", '{"scores": [', "restore it from a copy"),
         (
             "jobs/train-*/result.json",
             '{"algorithm": "bc"',
-            "is not what its job left; remove the folder .* same command",
+            "is not what its job left; remove the folder .* same ",
         ),
         ("jobs/evaluate-*/values.csv", None, "is missing; remove the folder .*jobs/evaluate-"),
-        ("jobs/tune-ope-*/job.json", "", "is damaged .*remove the folder .*jobs/tune-ope-"),
+        ("jobs/calibrate-*/job.json", "", "is damaged .*remove the folder .*jobs/calibrate-"),
+        ("jobs/train-*/job.json", '{"files": {"result.json": 7}}', "remove the folder"),
     ],
 )
-def test_damaged_files_are_named_with_the_way_out(run, tiny, name, content, remedy):
-    path = next(run.glob(name))
+def test_damaged_files_are_named_with_the_way_out(copy, playing, name, content, remedy):
+    path = next(copy.glob(name))
     path.unlink() if content is None else path.write_text(content)
     with pytest.raises(IlbrlError, match=rf"{path}: .*{remedy}"):
-        tiny.run(run, quiet=True)
+        playing.run(copy, quiet=True)
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "said"),
-    [
-        ("jobs/train-*/result.json", "{}", "it lacks device.*remove the folder"),
-        ("jobs/evaluate-*/result.json", "", "is damaged .*remove the folder .*jobs/evaluate-"),
-        ("jobs/train-*/curves.csv", None, "cannot be read .*remove the folder .*jobs/train-"),
-        ("jobs/train-*/curves.csv", "algorithm\nbc\n", "lacks the column configuration.*remove the folder"),
-    ],
-)
-def test_damaged_jobs_from_before_their_files_were_recorded(run, tiny, name, content, said):
-    for record in run.glob("jobs/*/job.json"):
-        write_json(record, {k: v for k, v in read_json(record).items() if k != "files"})
-    path = next(run.glob(name))
-    path.unlink() if content is None else path.write_text(content)
-    with pytest.raises(IlbrlError, match=rf"{path}: .*{said}"):
-        tiny.run(run, quiet=True)
+HOSTILE = (
+    "", "null", "[]", "7", '"text"', "{}", '{"scores": ', "[" * 200_000, '{"a":' * 500 + "1" + "}" * 500, "\x00", "NaN",
+)  # fmt: skip
+VALUES = (
+    '"\\ud800"', "9" * 5000, "1" + "0" * 400, "1e999", "-Infinity", "NaN", "null", "true", '"three"', "[]", "{}", "-1",
+    "[[[[[]]]]]", '{"x": [1, {"y": null}]}',
+)  # fmt: skip
 
 
-def test_a_damaged_record_of_scores(run, tiny):
-    study = recorded(run, tiny)
-    (run / "final.json").write_text('{"scores": [')
-    with pytest.raises(IlbrlError, match=r"final\.json: is damaged .*restore it from a copy"):
-        study.run(run, quiet=True)
+def mutants(text: str, rng: np.random.Generator, number: int):
+    """Texts like `text`: cut off, hostile as a whole, or with one value replaced by a hostile one."""
+    yield from HOSTILE
+    at = [i for i, letter in enumerate(text) if letter in ":,[" and i + 2 < len(text)]
+    for _ in range(number):
+        start = at[rng.integers(len(at))] + 1
+        end = min((text.find(mark, start) for mark in ",]}\n" if text.find(mark, start) > 0), default=len(text))
+        yield text[:start] + " " + VALUES[rng.integers(len(VALUES))] + text[end:]
+        yield text[: rng.integers(len(text))]
+
+
+FILES = ("audit.json", "data.json", "tuning.json", "selection.json", "final.json", "reveal.json", "results.csv")
+
+
+def test_no_damage_ends_in_a_traceback(played, playing, tmp_path):
+    """The report reads on and says what is missing; whatever the study must refuse, it refuses in a sentence."""
+    rng = np.random.default_rng(0)
+    bulky = shutil.ignore_patterns("jobs", "policies", "curves.csv", "values.csv")
+    folder = shutil.copytree(played, tmp_path / "run", ignore=bulky)
+    whole = json.loads((folder / "audit.json").read_text())
+    for name in FILES:
+        original = (folder / name).read_text()
+        for vouching in (True, False):  # with hashes an edited file is left out whole; without, it is read with care
+            (folder / "audit.json").write_text(json.dumps(whole if vouching else whole | {"files": {}, "jobs": {}}))
+            for text in mutants(original, rng, 1 if vouching else 20):
+                (folder / name).write_text(text, errors="surrogatepass")
+                run = read_run(folder)
+                assert all(isinstance(sentence, str) for sentence in run.missing)
+        write_page([folder], tmp_path / "page.html")
+        (folder / name).write_text(original)
+        (folder / "audit.json").write_text(json.dumps(whole))
+
+
+@pytest.mark.parametrize("name", ["audit.json", "selection.json", "final.json", "jobs/calibrate-*/job.json"])
+def test_no_damage_ends_a_study_in_a_traceback(copy, playing, name, monkeypatch):
+    """The files that a continued study reads: it goes on, or it refuses in a sentence."""
+    rng, path = np.random.default_rng(1), next(copy.glob(name))
+    original = path.read_text()
+    monkeypatch.setattr(phases, "train", lambda s, parts: [])  # far enough to have read them all
+    monkeypatch.setattr(phases, "evaluate", lambda s, parts, trained, tuning: [])
+    for text in mutants(original, rng, 2):
+        path.write_text(text, errors="surrogatepass")
+        with suppress(IlbrlError):
+            playing.run(copy, quiet=True)
+    path.write_text(original)
+
+
+# --- what vouches for a folder ----------------------------------------------------------------------------------------
+
+
+def test_a_whole_folder_agrees_with_its_audit(played, copy):
+    found = read_run(played).vouched
+    assert {each.state for each in found.values()} == {"agrees"}
+    assert {"final.json", "tuning.json", "results.csv", "selection.json"} <= set(found)
+    shutil.rmtree(copy / "jobs")
+    assert {each.state for each in read_run(copy).vouched.values()} == {"agrees"}  # by the hashes of the audit
+
+
+@pytest.mark.parametrize("hide", [False, True])
+def test_an_edited_score_is_not_shown(copy, hide):
+    """Not even where the hash in the audit was removed, as long as the job that played is there."""
+    text = (copy / "final.json").read_text()
+    score = json.loads(text)["scores"][0]["return_mean"]
+    (copy / "final.json").write_text(text.replace(f'"return_mean": {score}', '"return_mean": 104.2', 1))
+    if hide:
+        record = json.loads((copy / "audit.json").read_text())
+        del record["files"]["final.json"]
+        (copy / "audit.json").write_text(json.dumps(record))
+    run = read_run(copy)
+    assert run.vouched["final.json"].state == "disagrees"
+    assert run.final is None
+    assert 104.2 not in [c.true_return for c in run.candidates]
+    assert any(what.startswith("final.json is not ") for what in run.missing)
+
+
+def test_what_nothing_vouches_for_is_marked(copy):
+    shutil.rmtree(copy / "jobs")
+    record = json.loads((copy / "audit.json").read_text())
+    (copy / "audit.json").write_text(json.dumps(record | {"files": {}}))
+    run = read_run(copy)
+    assert set(run.unchecked) == set(run.vouched)
+    assert run.final is not None
+
+
+# --- whose folder it is -----------------------------------------------------------------------------------------------
 
 
 def test_a_run_without_a_finished_job_claims_nothing(tiny, tmp_path):
     missing = replace(tiny, data=replace(tiny.data, expert="nowhere.npz"))
     with pytest.raises(IlbrlError, match="nowhere"):
         missing.run(tmp_path / "run", quiet=True)
-    assert folder.claim(tmp_path / "run", tiny, change=False)[0].startswith("data.expert: nowhere.npz")
+    assert session.claim(tmp_path / "run", tiny, change=False)[0].startswith("data.expert: nowhere.npz")
     (tmp_path / "run" / "jobs" / "train-1").mkdir()
     with pytest.raises(IlbrlError, match="belongs to another study"):
-        folder.claim(tmp_path / "run", missing, change=False)
+        session.claim(tmp_path / "run", missing, change=False)
 
 
 def test_somebodys_own_study_file_is_not_replaced(tiny, tmp_path):
     tiny.save(tmp_path / "study.toml")
     with pytest.raises(IlbrlError, match="belongs to another study"):
-        folder.claim(tmp_path, replace(tiny, seed=1), change=False)
+        session.claim(tmp_path, replace(tiny, seed=1), change=False)
 
 
 @pytest.mark.parametrize(
@@ -175,29 +252,23 @@ def test_a_wrong_task_shows_at_the_start(tiny, tmp_path, task, said):
     assert envs.environment_calls() == before
 
 
-def test_what_cannot_be_revealed(run, tiny, tmp_path, capsys):
+def test_what_cannot_be_revealed(run, copy, tiny, tmp_path, monkeypatch):
     for where, said in ((tmp_path / "nowhere", "is no run folder"), (run, "names no task")):
         with pytest.raises(IlbrlError, match=said):
             reveal(where)
-    study = replace(tiny, task="Pendulum-v1")
-    study.save(run / "study.toml")
+    replace(tiny, task="Pendulum-v1", final=Final(2, 2)).save(run / "study.toml")
     with pytest.raises(IlbrlError, match=r"has no final\.json"):
         reveal(run)
-
-
-def test_nothing_left_to_reveal(run, tiny, monkeypatch):
-    recorded(run, tiny)
-    monkeypatch.setattr(phases, "chosen_candidates", lambda found, selection: found)
+    monkeypatch.setattr(final, "chosen_candidates", lambda found, selection: found)
     with pytest.raises(IlbrlError, match="nothing is left to reveal"):
-        reveal(run, quiet=True)
+        reveal(copy, quiet=True)
 
 
 def test_the_audit_keeps_the_first_command_and_names_another_commit(run, tiny, monkeypatch):
-    first = read_json(run / "audit.json")
+    first = json.loads((run / "audit.json").read_text())
     monkeypatch.setattr(audit, "commit", lambda: "abc1234")
-    record = audit.Audit(run)
-    record.begin(tiny, "local", "ilbrl tune --reveal")
-    after = read_json(run / "audit.json")
+    audit.Auditor(run).begin(tiny, "local", "ilbrl tune --reveal")
+    after = json.loads((run / "audit.json").read_text())
     assert (after["command"], after["commit"]) == (first["command"], first["commit"])
     assert events(run)[-1] == "continued with commit abc1234"
 
@@ -205,7 +276,7 @@ def test_the_audit_keeps_the_first_command_and_names_another_commit(run, tiny, m
 @pytest.mark.parametrize(
     ("known", "said"),
     [
-        ({"other.policy": "x", "other.logs": "expert"}, "several policies are said to have made the expert logs"),
+        ({"other.policy": "x", "other.logs": "expert"}, "several policies are said to have made the expert data"),
         ({"expert.variant": "sampled"}, r"known\.expert\.variant: the policy is deterministic"),
         ({"expert.variant": "median"}, r"known\.expert\.variant: 'median' is neither"),
     ],
@@ -216,24 +287,26 @@ def test_known_policies_that_make_no_sense(tiny, known, said):
         logs.split(study, load_logs(study))
 
 
-def test_only_a_held_lock_means_another_run(tmp_path, monkeypatch):
+def test_only_a_held_lock_means_another_run(tmp_path, tiny, monkeypatch):
     import fcntl
 
     def unsupported(*rest):
         raise OSError(37, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", unsupported)
-    with folder.alone(tmp_path):
-        assert "process" in (tmp_path / ".lock").read_text()
+    with session.open_session(tiny, tmp_path / "run", quiet=True):
+        assert "process" in (tmp_path / "run" / ".lock").read_text()
 
 
-def test_names_of_studies(tmp_path, capsys):
+def test_names_of_studies_and_folders(tmp_path, tiny, capsys):
     assert main(["tune", "smal", "--out", str(tmp_path)]) == 2
-    assert "smal: cannot be read (no such file), nor is it a preset: demo, paper, small" in capsys.readouterr().err
+    assert "smal: cannot be read (No such file or directory), nor is it a preset" in capsys.readouterr().err
     assert main(["tune", "--out", str(tmp_path)]) == 2
     said = capsys.readouterr().err
     assert "name the study first" in said
     assert "usage: ilbrl tune STUDY" in said
+    with pytest.raises(IlbrlError, match="cannot be used as a run folder"):
+        tiny.run(tmp_path / ("x" * 300))
 
 
 def test_the_system_refuses_in_one_sentence(tiny, tmp_path, capsys, monkeypatch):
@@ -243,9 +316,8 @@ def test_the_system_refuses_in_one_sentence(tiny, tmp_path, capsys, monkeypatch)
         raise OSError(28, "No space left on device", "log.txt")
 
     monkeypatch.setattr(phases, "prepare", full)
-    assert protocol_main([str(tmp_path / "study.toml"), str(tmp_path / "run")]) == 2
-    assert "ilbrl.study: log.txt: No space left on device" in capsys.readouterr().err
-    shutil.rmtree(tmp_path / "run")
+    assert main(["tune", str(tmp_path / "study.toml"), "--out", str(tmp_path / "run")]) == 2
+    assert "ilbrl tune: log.txt: No space left on device" in capsys.readouterr().err
 
 
 def test_demos_of_other_seeds_have_other_folders(monkeypatch):
@@ -259,5 +331,5 @@ def test_demos_of_other_seeds_have_other_folders(monkeypatch):
 
     monkeypatch.setattr(demo.Study, "run", interrupt)
     for words in ([], ["--seed", "1"], ["--seed", "1", "--out", "x"]):
-        assert demo.main(words) == 130
+        assert main(["demo", *words]) == 130
     assert asked == [(0, "runs/demo"), (1, "runs/demo-seed1"), (1, "x")]

@@ -1,5 +1,6 @@
 """kill −9 at ten random moments: whatever was going on, the continued study ends in the same bits."""
 
+import json
 import os
 import signal
 import subprocess
@@ -9,17 +10,19 @@ import time
 import numpy as np
 import pytest
 
-from ilbrl.study.folder import read_json
-
 # Short chunks and a checkpoint after each, so that kills also fall into the middle of training.
 SCRIPT = """
 import sys, ilbrl.learning.population as t, ilbrl.learning.checkpoint as c
 t.default_chunk = lambda: 4
 c.time.monotonic = iter(range(10**9)).__next__
-from ilbrl.study.__main__ import main
+from ilbrl.cli import main
 sys.exit(main(sys.argv[1:]))
 """
 KILLS = 10
+
+
+def read_json(path):
+    return json.loads(path.read_text())
 
 
 @pytest.mark.slow
@@ -35,7 +38,7 @@ def test_ten_kills(tiny, tmp_path, weights):
     cache = {"JAX_COMPILATION_CACHE_DIR": str(tmp_path / "cache"), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
 
     def start(run):
-        words = [sys.executable, "-c", SCRIPT, str(tmp_path / "study.toml"), str(run)]
+        words = [sys.executable, "-c", SCRIPT, "tune", str(tmp_path / "study.toml"), "--out", str(run)]
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         return subprocess.Popen(words, env={**os.environ, **cache}, **quiet)
 

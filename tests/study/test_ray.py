@@ -1,5 +1,6 @@
 """The same study on a Ray cluster of two nodes, one of which is killed during the sweep."""
 
+import json
 import threading
 import time
 from dataclasses import replace
@@ -7,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from ilbrl.base.errors import IlbrlError
-from ilbrl.study.folder import read_json
 
 pytest.importorskip("ray", reason="Ray is not installed")
 
@@ -45,7 +45,7 @@ def test_two_nodes_one_killed(tiny, tmp_path, weights):
     assert weights(tmp_path / "ray") == weights(tmp_path / "local")
     jobs = [sorted(path.name for path in (tmp_path / where / "jobs").iterdir()) for where in ("ray", "local")]
     assert jobs[0] == jobs[1]
-    assert read_json(tmp_path / "ray" / "audit.json")["executor"] == "ray"
+    assert json.loads((tmp_path / "ray" / "audit.json").read_text())["executor"] == "ray"
 
 
 @pytest.mark.slow

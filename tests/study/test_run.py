@@ -1,5 +1,6 @@
 """A whole study, small: what it leaves behind, what it does not do twice, and what it refuses."""
 
+import csv
 import json
 import shutil
 from dataclasses import replace
@@ -7,15 +8,22 @@ from dataclasses import replace
 import pytest
 
 from ilbrl import envs
-from ilbrl.agents import AGENTS
 from ilbrl.base.errors import IlbrlError
+from ilbrl.base.files import locked
+from ilbrl.base.records import to_plain
 from ilbrl.cli import main
 from ilbrl.policy import Policy
-from ilbrl.study import folder
-from ilbrl.study.executors import local
-from ilbrl.study.folder import read_csv, read_json
+from ilbrl.study import executors, training
 from ilbrl.study.run import reveal
 from ilbrl.study.study import Final
+
+
+def read_json(path):
+    return json.loads(path.read_text())
+
+
+def read_csv(path):
+    return list(csv.DictReader(path.read_text().splitlines()))
 
 
 def test_what_a_study_leaves_behind(finished, tiny):
@@ -45,18 +53,18 @@ def test_what_a_study_leaves_behind(finished, tiny):
     audit = read_json(finished / "audit.json")
     assert audit["environment_calls"] == dict.fromkeys(audit["environment_calls"], 0)
     assert [event["what"] for event in audit["events"]] == ["started", "selected"]
-    assert audit["ranges"]["ilbrl"]["lam"] == {"kind": "loguniform", "values": [0.1, 4.0]}
+    assert audit["ranges"]["ilbrl"]["actor_lr"] == {"kind": "constant", "values": [0.001]}
     assert audit["splits"]["training_expert"]["episodes"] == tiny.data.expert_episodes
     labels = read_json(finished / "data.json")["labels"]
     assert sum(labels["expert"]) == 2 * 20
-    assert sum(labels["exploratory"]) == audit["splits"]["training_logs"]["transitions"]
+    assert sum(labels["logs"]) == audit["splits"]["training_logs"]["transitions"]
 
 
 def test_offline_values_are_those_of_the_evaluations(finished):
     """The value of the selected configuration is the mean of its converged rows of results.csv."""
     for name, entry in read_json(finished / "selection.json")["algorithms"].items():
         rows = [r for r in read_csv(finished / "results.csv") if r["algorithm"] == name and r["selected"] == "1"]
-        values = [float(row["offline_value"]) for row in rows if row["verdict"] == "converged"]
+        values = [float(row["offline_value"]) for row in rows if row["grade"] == "sound"]
         assert entry["value"] == pytest.approx(sum(values) / len(values))
 
 
@@ -64,7 +72,7 @@ def test_nothing_is_computed_twice(run, tiny, done):
     before = read_json(run / "selection.json")
     result = tiny.run(run, quiet=True)
     assert done == []
-    assert result.selection == before
+    assert to_plain(result.selection) == before
     assert [event["what"] for event in read_json(run / "audit.json")["events"]] == ["started", "selected", "continued"]
 
 
@@ -97,9 +105,14 @@ def test_an_environment_may_come_later_and_final_happens_once(run, tiny, done):
     playing = replace(tiny, task="Pendulum-v1", final=Final(episodes=2, environment_seeds=2))
     first = playing.run(run, change=True, quiet=True).final
     assert done == [("final", None)]
-    assert len(first["scores"]) == 4
-    assert all((run / "jobs" / score["job"]).is_dir() for score in first["scores"])
-    assert set(first["references"]) == {"expert", "exploratory"}
+    assert len(first.scores) == 4
+    assert all((run / "jobs" / score.job).is_dir() for score in first.scores)
+    assert set(first.references) == {"expert", "logs"}
+    for each in (*first.scores, *first.references.values()):  # every episode, not only means
+        assert each.lengths == (200, 200)  # Pendulum's
+        assert len(each.returns) == len(each.discounted_returns) == 2
+    assert first.scores[0].return_mean == pytest.approx(sum(first.scores[0].returns) / 2)
+    assert first.discount == 0.5  # the estimator's
     calls = read_json(run / "audit.json")["environment_calls"]
     assert calls["candidates_before_selection"] == 0
     assert calls["final"] == (4 + 2) * 2 * 200  # Pendulum's episodes last 200 steps
@@ -116,14 +129,14 @@ def test_an_environment_may_come_later_and_final_happens_once(run, tiny, done):
     assert any("overwritten by name" in event["what"] for event in read_json(run / "audit.json")["events"])
 
     others = reveal(run, quiet=True)
-    assert len(others["scores"]) == 4
+    assert len(others.scores) == 4
     assert all(row["true_return"] for row in read_csv(run / "results.csv"))
     assert read_json(run / "audit.json")["environment_calls"]["reveal"] == 4 * 2 * 200
     assert read_json(run / "audit.json")["events"][-1]["what"].startswith("revealed: 4")
 
 
 def test_the_second_of_two_runs_at_once_stops(run, tiny):
-    with folder.alone(run), pytest.raises(IlbrlError, match="another run is at work here \\(process"):
+    with locked(run / ".lock"), pytest.raises(IlbrlError, match="another run is at work here \\(process"):
         tiny.run(run, quiet=True)
 
 
@@ -131,7 +144,7 @@ def test_a_candidate_cannot_touch_an_environment(tiny, tmp_path, monkeypatch):
     def cheat(*args, **options):
         envs.rollout(lambda observations: observations[:, :1], "Pendulum-v1", 1, quiet=True)
 
-    monkeypatch.setitem(AGENTS, "bc", replace(AGENTS["bc"], solver=AGENTS["bc"].solver._replace(needs=cheat)))
+    monkeypatch.setattr(training, "fit", cheat)
     with pytest.raises(IlbrlError, match="environments are closed during a train job"):
         replace(tiny, search=replace(tiny.search, algorithms=("bc",))).run(tmp_path / "run", quiet=True)
 
@@ -156,7 +169,7 @@ def test_ctrl_c_says_how_to_continue(run, tiny, capsys, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(local, "work", interrupt)
+        patch.setattr(executors, "work", interrupt)
         assert main(words) == 130
     assert f"the same command continues from here: ilbrl tune {run}/mine.toml" in capsys.readouterr().err
     assert main([*words, "--json"]) == 0
@@ -186,7 +199,7 @@ def test_no_rewards_no_known_policies(tiny, files, tmp_path):
 
     save(replace(load(files / "medium.npz"), rewards=None), tmp_path / "bare.npz")
     with pytest.raises(IlbrlError, match=r"bare\.npz.*reward"):
-        replace(tiny, data=replace(tiny.data, exploratory=f"{tmp_path}/bare.npz")).run(tmp_path / "a", quiet=True)
+        replace(tiny, data=replace(tiny.data, logs=f"{tmp_path}/bare.npz")).run(tmp_path / "a", quiet=True)
     with pytest.raises(IlbrlError, match=r"name policy files under \[known\.NAME\]"):
         replace(tiny, known={}).run(tmp_path / "b", quiet=True)
     with pytest.raises(IlbrlError, match=r"known\.expert\.polici: write known\.NAME\.policy"):

@@ -1,24 +1,30 @@
 """Selection against tables worked out by hand."""
 
-from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ilbrl.study.selection import has_converged, judge, select, values_of, winner
-from ilbrl.study.tables import Candidate
+from ilbrl.results.schema import EstimateRecord, Ranked
+from ilbrl.results.tables import Candidate
+from ilbrl.study.selection import has_converged, judge_by_all, policy_value, winner
+from ilbrl.study.selection import judge_by_converged as judge
+from ilbrl.study.selection import select as select_by
 
 C, M, D = "converged", "moving", "diverged"
 
 
 def candidate(configuration, seed, estimates, diverged=False, algorithm="ilbrl"):
     """estimates: (value, verdict) per evaluation seed."""
+    grades = {C: "sound", M: "doubtful", D: "void"}
     shown = tuple(
-        {"evaluation_seed": i, "value": None if verdict == D else value, "verdict": verdict, "decided_at": 1}
+        EstimateRecord(i, None if verdict == D else value, verdict, grades[verdict], 1)
         for i, (value, verdict) in enumerate(estimates)
     )
-    return Candidate(
-        algorithm, configuration, seed, {"lam": configuration}, diverged, shown, Path("p"), 10, 0.1, "cpu", {}
-    )
+    return Candidate(algorithm, configuration, seed, {"lam": configuration}, diverged, shown)
+
+
+def select(candidates, penalty=0.0) -> Any:
+    return select_by(candidates, "converged", penalty)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +58,7 @@ def test_a_configuration_by_hand():
     means = [15, 30, 40]
     spread = (sum((m - 85 / 3) ** 2 for m in means) / 2) ** 0.5
     assert judged.value_std_error == pytest.approx(spread / 3**0.5)
-    assert values_of(seeds[3]) == []
+    assert policy_value(seeds[3], ("sound",)) is None
 
 
 def test_the_highest_eligible_wins_and_ties_go_to_the_earlier_draw():
@@ -70,8 +76,8 @@ def test_a_penalty_prefers_the_configuration_whose_evaluations_agree():
     assert plain.value == 7
     assert judge([disputed], penalty=2.0).value == pytest.approx(7 - 2 * 50**0.5)
     assert judge([agreed], penalty=2.0).value == pytest.approx(5.5 - 2 * 0.5**0.5)
-    assert select([disputed, agreed])["overall"]["configuration"] == 0
-    assert select([disputed, agreed], penalty=1.0)["overall"]["configuration"] == 1
+    assert select([disputed, agreed]).overall.configuration == 0
+    assert select([disputed, agreed], penalty=1.0).overall.configuration == 1
 
 
 def test_select_within_and_between_algorithms():
@@ -84,25 +90,22 @@ def test_select_within_and_between_algorithms():
             candidate(0, 0, [(70, D)], algorithm="oril"),
         ]
     )
-    assert {name: entry["configuration"] for name, entry in selection["algorithms"].items()} == {
+    assert {name: entry.configuration for name, entry in selection.algorithms.items()} == {
         "ilbrl": 1,
         "bc": 0,
         "oril": None,
     }
-    assert selection["algorithms"]["ilbrl"]["table"] == [
-        {"configuration": 0, "value": 5.0, "converged_share": 1.0, "eligible": True},
-        {"configuration": 1, "value": 8.0, "converged_share": 1.0, "eligible": True},
-    ]
-    assert selection["algorithms"]["bc"]["table"][1]["eligible"] is False
-    assert (selection["overall"]["algorithm"], selection["overall"]["value"]) == ("bc", 9.0)
-    assert selection["nothing"] is None
+    assert selection.algorithms["ilbrl"].table == (Ranked(0, 5.0, 1.0, True), Ranked(1, 8.0, 1.0, True))
+    assert selection.algorithms["bc"].table[1].eligible is False
+    assert (selection.overall.algorithm, selection.overall.value) == ("bc", 9.0)
+    assert selection.nothing is None
 
 
 def test_all_diverged_selects_nothing_and_says_so():
     selection = select([candidate(0, 0, [], diverged=True), candidate(0, 1, [(3, D), (4, M)])])
-    assert selection["overall"] is None
-    assert "training diverged for 1 of 2 policies" in selection["nothing"]
-    assert "0 converged, 1 were still moving and 1 diverged" in selection["nothing"]
+    assert selection.overall is None
+    assert "training diverged for 1 of 2 policies" in selection.nothing
+    assert "of 2 evaluations 0 are sound, 1 doubtful and 1 void" in selection.nothing
 
 
 def test_moving_estimates_count_only_where_an_algorithm_has_nothing_better():
@@ -113,12 +116,24 @@ def test_moving_estimates_count_only_where_an_algorithm_has_nothing_better():
             candidate(1, 0, [(6, M), (1, M)], algorithm="bc"),
         ]
     )
-    bc = selection["algorithms"]["bc"]
-    assert (bc["configuration"], bc["value"]) == (0, 8.0)
-    assert "still moving" in bc["reason"]
-    assert "moving" not in selection["algorithms"]["ilbrl"]["reason"]
-    assert selection["overall"]["algorithm"] == "ilbrl"  # 5 that converged goes before 8 that did not
-    assert selection["overall"]["reason"] == (
+    bc = selection.algorithms["bc"]
+    assert (bc.configuration, bc.value, bc.moving) == (0, 8.0, True)
+    assert not selection.algorithms["ilbrl"].moving
+    assert selection.overall.algorithm == "ilbrl"  # 5 that converged goes before 8 that did not
+    assert selection.overall.reason == (
         "the highest offline value (5) among the selected configurations of ilbrl (5);"
         " bc (8) was still moving and comes after"
     )
+
+
+def test_without_convergence_every_seed_counts():
+    """Seed 1 of configuration 0 diverged and seed 2 is void: both count with the lowest value of any candidate."""
+    lucky = [candidate(0, 0, [(30, C)]), candidate(0, 1, [], diverged=True), candidate(0, 2, [(0, D)])]
+    steady = [candidate(1, 0, [(12, C)]), candidate(1, 1, [(14, M)]), candidate(1, 2, [(4, C)])]
+    by_all = select_by([*lucky, *steady], "all")
+    assert [row.value for row in by_all.algorithms["ilbrl"].table] == pytest.approx([(30 + 4 + 4) / 3, 10])
+    assert [row.eligible for row in by_all.algorithms["ilbrl"].table] == [False, True]  # 1 of 3 seeds has a value
+    assert by_all.algorithms["ilbrl"].best_seed == 1
+    survivors = judge_by_all(lucky[:2], lowest=4.0)
+    assert (survivors.value, survivors.eligible, survivors.best_seed) == (17.0, True, 0)
+    assert judge_by_all(lucky[1:], lowest=4.0).value is None

@@ -1,18 +1,19 @@
-"""The small parts of the protocol, each against an answer worked out by hand."""
+"""The small parts of a study, each against an answer worked out by hand."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from ilbrl import ope
+from ilbrl.agents import AGENTS
 from ilbrl.base.errors import IlbrlError
+from ilbrl.base.records import from_json, to_plain
 from ilbrl.rewards import Labels
-from ilbrl.study.evaluator import settings_of
-from ilbrl.study.folder import read_csv, write_csv
-from ilbrl.study.kinds.describe import summary
-from ilbrl.study.narration import duration
-from ilbrl.study.study import Evaluation
-from ilbrl.study.tables import join
-from ilbrl.study.updates import counted
+from ilbrl.study.estimator import estimator_of
+from ilbrl.study.jobs import counted
+from ilbrl.study.session import duration
+from ilbrl.study.study import Evaluation, Study
+from ilbrl.study.training import read_labels, summary
 
 
 def test_coverage_is_the_share_of_expert_steps_that_are_somebodys_nearest():
@@ -24,11 +25,11 @@ def test_coverage_is_the_share_of_expert_steps_that_are_somebodys_nearest():
         expert_rows=4,
     )
     found = summary(labels)
-    assert found["coverage"] == {"covered_share": 0.5, "mean_reward": 0.25}
-    assert found["expert"][-1] == 4
-    assert sum(found["exploratory"]) == 3
-    assert found["exploratory"][0] == found["exploratory"][10] == found["exploratory"][20] == 1  # bins of 1/40
-    assert len(found["bins"]) == len(found["expert"]) + 1
+    assert found.coverage == {"covered_share": 0.5, "mean_reward": 0.25}
+    assert found.expert[-1] == 4
+    assert sum(found.logs) == 3
+    assert found.logs[0] == found.logs[10] == found.logs[20] == 1  # bins of 1/40
+    assert len(found.bins) == len(found.expert) + 1
 
 
 def test_updates_of_all_members_are_counted_whatever_the_groups():
@@ -39,18 +40,45 @@ def test_updates_of_all_members_are_counted_whatever_the_groups():
     assert told == [30, 30, 20, 20]
 
 
-def test_the_grid_with_a_studys_changes():
-    assert settings_of(Evaluation(grid="paper")) == ope.GRIDS["paper"]
-    assert len(ope.GRIDS["paper"]) == 48
-    changed = settings_of(
-        Evaluation(grid="default", evaluator={"lr": "0.001", "hidden": "[8, 8]", "value_bounds": "true"})
-    )
-    assert len(changed) == 6  # of 3 fractions × 3 learning rates × 2 rhythms, the rates are now one
-    assert {(s.config.lr, s.config.hidden, s.value_bounds) for s in changed} == {(0.001, (8, 8), True)}
-    with pytest.raises(IlbrlError, match=r"evaluation\.evaluator\.learning_rate: .*it has expert_fraction, lr"):
-        settings_of(Evaluation(evaluator={"learning_rate": "1"}))
-    with pytest.raises(IlbrlError, match=r"evaluation\.grid: no grid 'huge'; there are default"):
-        settings_of(Evaluation(grid="huge"))
+def test_a_studys_settings_hold_in_every_configuration_that_is_tried(finished, tiny):
+    from ilbrl.study.logs import load_logs, split
+
+    settings = {"lr": "0.001", "hidden": "[8, 8]", "value_bounds": "true", "grid": "default", "updates": "100000"}
+    study = replace(tiny, evaluation=Evaluation("expected_sarsa", settings))
+    chosen = estimator_of(study)
+    tried = chosen.estimator.choices(chosen.config, split(study, load_logs(study, quiet=True)).evidence).configs
+    assert len(set(tried)) == len(tried) == 3  # expert fractions; slow targets are left out, learning rates are one
+    assert {(c.lr, c.hidden, c.value_bounds) for c in tried} == {(0.001, (8, 8), True)}
+
+
+@pytest.mark.parametrize(
+    ("evaluation", "said"),
+    [
+        (
+            Evaluation("expected_sarsa", {"learning_rate": "1"}),
+            r"settings\.learning_rate: .*there are updates",
+        ),
+        (Evaluation("expected_sarsa", {"hidden.x": "1"}), r"settings\.hidden\.x: .*there are no parts"),
+        (Evaluation("guessing"), r"no estimator 'guessing': there are"),
+    ],
+)
+def test_settings_that_no_estimator_has(evaluation, said):
+    with pytest.raises(IlbrlError, match=said):
+        estimator_of(Study(evaluation=evaluation))
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_every_agents_configuration_goes_through_json(name):
+    for config in AGENTS[name].presets.values():
+        assert from_json(type(config), to_plain(config), name) == config
+
+
+def test_labels_are_searched_once_and_read_again(finished):
+    (folder,) = finished.glob("jobs/label-*")
+    labels = read_labels(folder)
+    assert labels.reward.max() == 1
+    assert labels.expert_rows == 2 * 20
+    assert len(labels.reward) == len(labels.nearest)
 
 
 @pytest.mark.parametrize(
@@ -58,10 +86,3 @@ def test_the_grid_with_a_studys_changes():
 )
 def test_durations(seconds, text):
     assert duration(seconds) == text
-
-
-def test_tables_are_joined_and_filled(tmp_path):
-    for name, rows in {"a": [["1", ""]], "b": [["2", ""], ["3", "x"]]}.items():
-        write_csv(tmp_path / f"{name}.csv", ("n", "task"), rows)
-    join(tmp_path / "all.csv", ("n", "task"), [tmp_path / "a.csv", tmp_path / "b.csv"], task="hopper")
-    assert [(row["n"], row["task"]) for row in read_csv(tmp_path / "all.csv")] == [(n, "hopper") for n in "123"]

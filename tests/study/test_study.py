@@ -1,13 +1,14 @@
 """A study as dataclasses and as TOML: there and back, and complaints that name file and field."""
 
+import os
 from dataclasses import replace
 
 import pytest
 
 from ilbrl.base.errors import IlbrlError
-from ilbrl.study import toml
+from ilbrl.base.records import differences
 from ilbrl.study.search import draw
-from ilbrl.study.study import Data, Search, Study
+from ilbrl.study.study import Data, Search, Study, Training
 
 
 def test_there_and_back(tmp_path, tiny):
@@ -43,18 +44,24 @@ def test_what_a_person_writes(tmp_path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[data]\nexpret = 'x'", r"study.toml: data.expret: no such field; there are expert, exploratory"),
+        ("[data]\nexpret = 'x'", r"study.toml: data.expret: no such field; there are expert, logs"),
         ("[training]\nseeds = 'three'", "study.toml: training.seeds: must be a whole number, got 'three'"),
-        ("[training]\nseeds = 0", "study.toml: training.seeds: must be at least 1, got 0"),
-        ("[evaluation]\ndisagreement_penalty = nan", "disagreement_penalty: must be at least 0, got nan"),
+        ("[training]\nseeds = 0", "study.toml: training.seeds: must be between 1 and 1,000, got 0"),
+        ("[evaluation]\ndisagreement_penalty = nan", "disagreement_penalty: must be a finite number, got nan"),
         ("[evaluation]\ndisagreement_penalty = 2\nevaluation_seeds = 1", "has nobody to disagree with"),
         ("[training]\nseeds = true", "training.seeds: must be a whole number"),
         ("training = 3", r"training: is a table of settings, not 3; write \[training\]"),
-        ("[search]\npreset = 'best'", "search.preset: 'best' is not one of default, paper"),
+        ("[search]\npreset = 'best'", "search.preset: must be one of default, paper, got 'best'"),
         ("[search]\nalgorithms = 'bc'", "search.algorithms: must be a list"),
         ("[search]\nalgorithms = ['bc', 'bc']", "name each algorithm once"),
         ("[final]\nepisodes = 31", "31 episodes cannot be spread evenly"),
         ("name = ", "study.toml: not a TOML file"),
+        ("[search]\nconfigurations = 900000000000000000000000000000", "configurations: .*an integer of 100 bits"),
+        ("[search]\nconfigurations = 9000000000", "configurations: must be between 1 and 10,000"),
+        ("seed = 5_000_000", "seed: must be between 0 and 4,294,966, got 5000000"),
+        ("seed = 36893488147419103232", "seed: must be a whole number of at most 64 bits"),
+        ("known = " + "[" * 200_000, "study.toml: not a TOML file"),
+        ("[training]\ndivergence_factor = inf", "divergence_factor: must be a finite number"),
     ],
 )
 def test_complaints_name_file_and_field(tmp_path, text, said):
@@ -63,9 +70,18 @@ def test_complaints_name_file_and_field(tmp_path, text, said):
         Study.load(tmp_path / "study.toml")
 
 
-def test_a_missing_file_is_one_sentence(tmp_path):
-    with pytest.raises(IlbrlError, match=r"nowhere\.toml: cannot be read"):
-        Study.load(tmp_path / "nowhere.toml")
+def test_what_is_no_file_is_one_sentence(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("nowhere.toml", "pipe", "x" * 300):
+        with pytest.raises(IlbrlError, match=r"cannot be read|is not a regular file"):
+            Study.load(tmp_path / name)
+
+
+def test_too_many_policies_are_refused_before_work_starts(tiny, tmp_path):
+    many = replace(tiny, search=replace(tiny.search, configurations=10_000), training=Training(seeds=1000))
+    with pytest.raises(IlbrlError, match=r"2 algorithms × 10,000 configurations × 1,000 seeds are 20,000,000 policies"):
+        many.run(tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("name", ["demo", "small", "paper"])
@@ -78,7 +94,8 @@ def test_presets(name):
 
 def test_the_papers_study():
     paper = Study.load("paper")
-    assert (paper.search.configurations, paper.training.seeds, paper.evaluation.evaluation_seeds) == (10, 6, 3)
+    assert (paper.search.configurations, paper.training.seeds) == (10, 6)
+    assert len(paper.evaluation_seeds(3)) == 3
     assert paper.training.updates == 400 * 2500
     assert paper.data.expert_episodes == 18
     assert (paper.final.episodes, paper.final.environment_seeds) == (30, 10)
@@ -86,7 +103,7 @@ def test_the_papers_study():
 
 def test_differences_say_what_and_how(tiny):
     changed = replace(tiny, seed=3, search=replace(tiny.search, ranges={"ilbrl.actor_lr": "0.002"}))
-    assert toml.differences(tiny, changed) == [
+    assert differences(tiny, changed) == [
         "seed: 0 → 3",
         "search.ranges.all.hidden: [8, 8] → not set",
         "search.ranges.all.batch_size: 16 → not set",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -67,3 +68,27 @@ def require_file(path: Path, what: str = "file") -> None:
     if not stat.S_ISREG(mode):
         raise IlbrlError(f"{path}: is a device or a pipe; name a {what}")
     require_readable(path)
+
+
+@contextmanager
+def locked(path: Path, busy: str | None = None) -> Iterator[None]:
+    """Hold a lock file until the block or the process ends. Another process waits, or is refused with `busy`.
+
+    busy: a sentence in which {holder} stands for the process that has the lock; None: wait.
+    On Windows, and on file systems without locks, nothing is held.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a+") as file:
+        try:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX if busy is None else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise IlbrlError((busy or "").format(holder=file.read().strip() or "starting")) from None
+        except (ModuleNotFoundError, OSError):
+            pass
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {socket.gethostname()}")
+        file.flush()
+        yield

@@ -9,7 +9,7 @@ from pathlib import Path
 import tyro
 
 from ilbrl.cli.tune import as_text
-from ilbrl.study.executors.local import spread_over_cores
+from ilbrl.study.executors import spread_over_cores
 from ilbrl.study.run import StudyResult
 from ilbrl.study.study import Study
 
@@ -44,12 +44,13 @@ def main(words: list[str]) -> int:
 
 def _gap(result: StudyResult) -> str:
     """How much of the distance between the logs and the expert the selected policy closed."""
-    if result.final is None:
+    overall, final = result.selection.overall, result.final
+    if overall is None or final is None:
         return ""
-    chosen = result.selection["overall"]["algorithm"]
-    scores = [score["score"] for score in result.final["scores"] if score["algorithm"] == chosen]
-    references = result.final["references"]
-    low, high = references["exploratory"]["true_score"], references["expert"]["true_score"]
+    scores = [score.score for score in final.scores if score.algorithm == overall.algorithm and score.score is not None]
+    low, high = (final.references[role].true_score for role in ("logs", "expert"))
+    if not scores or low is None or high is None:
+        return ""
     gap = (sum(scores) / len(scores) - low) / (high - low)
     return f"It closes {gap:.0%} of the gap between the mediocre policy in the logs and the expert.\n"
 

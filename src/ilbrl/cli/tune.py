@@ -11,8 +11,10 @@ from typing import Any, Literal
 import tyro
 
 from ilbrl.base.errors import IlbrlError
+from ilbrl.base.records import to_plain
 from ilbrl.envs import NOT_D4RL, import_module_of
-from ilbrl.study.executors.local import spread_over_cores
+from ilbrl.results.schema import Scores
+from ilbrl.study.executors import spread_over_cores
 from ilbrl.study.run import StudyResult, reveal
 from ilbrl.study.study import Study, preset_names
 
@@ -75,15 +77,15 @@ def parse(words: list[str]) -> tuple[Run, Study]:
     if given.task and any(word.partition("=")[0] == "--task" for word in words):
         import_module_of(given.task)  # typed here, and so trusted; what only stands in a file is not
     known, ranges = study.known | given.known, study.search.ranges | given.search.ranges
-    return parsed.run, _with_tables(given, known, ranges, study.evaluation.evaluator | given.evaluation.evaluator)
+    return parsed.run, _with_tables(given, known, ranges, study.evaluation.settings | given.evaluation.settings)
 
 
-def _with_tables(study: Study, known: dict[str, str], ranges: dict[str, str], evaluator: dict[str, str]) -> Study:
+def _with_tables(study: Study, known: dict[str, str], ranges: dict[str, str], settings: dict[str, str]) -> Study:
     return replace(
         study,
         known=known,
         search=replace(study.search, ranges=ranges),
-        evaluation=replace(study.evaluation, evaluator=evaluator),
+        evaluation=replace(study.evaluation, settings=settings),
     )
 
 
@@ -100,45 +102,53 @@ def tune(study: Study, run: Run, command: str) -> int:
         run.out, executor=run.executor, change=run.change, again=run.again, dashboards=run.dashboards,
         quiet=run.quiet or run.json, command=command, **options,
     )  # fmt: skip
-    print(json.dumps(as_json(result), indent=1) if run.json else as_text(result))
+    print(json.dumps(to_plain(as_json(result)), indent=1) if run.json else as_text(result))
     return 1 if result.nothing else 0
 
 
 def as_json(result: StudyResult) -> dict[str, Any]:
-    trust = {name: result.tuning["trust"][name] for name in ("verdict", "reasons")}
-    return {"folder": str(result.folder), "trust": trust, "selection": result.selection, "final": result.final}
+    trust = result.tuning.trust
+    return {
+        "folder": str(result.folder),
+        "trust": None if trust is None else {"verdict": trust.verdict, "reasons": trust.reasons},
+        "selection": result.selection,
+        "final": result.final,
+    }
 
 
 def as_text(result: StudyResult) -> str:
     """What was selected and why, how far to trust it, and its true score where there is one."""
-    if result.nothing:
-        return result.nothing
-    selection, overall = result.selection, result.selection["overall"]
+    overall, trust = result.selection.overall, result.tuning.trust
+    if overall is None:
+        return result.nothing or "Nothing was selected."
+    chosen = result.selection.algorithms[overall.algorithm]
+    trusted = "" if trust is None else f"{trust.verdict} ({'; '.join(trust.reasons)})"
     lines = [
-        f"Selected: {overall['algorithm']}, configuration {overall['configuration']} — {overall['reason']}.",
-        f"Hyper-parameters: {_settings(selection['algorithms'][overall['algorithm']]['hyperparameters'])}",
-        f"Offline values: {result.tuning['trust']['verdict']} ({'; '.join(result.tuning['trust']['reasons'])}).",
+        f"Selected: {overall.algorithm}, configuration {overall.configuration} — {overall.reason}.",
+        f"Hyper-parameters: {_settings(chosen.hyperparameters)}",
+        f"Offline values: {trusted}.",
         "",
         *_scoreboard(result),
         "",
-        f"The policy: {result.folder / overall['policy']}",
+        f"The policy: {result.folder / (overall.policy or '')}",
     ]
     return "\n".join(lines)
 
 
 def _scoreboard(result: StudyResult) -> list[str]:
     """A line per algorithm and reference: offline value, and the true score or return where played."""
-    known = result.tuning["configurations"][result.tuning["chosen"]]["policies"]
-    final = result.final or {"scores": [], "references": {}}
-    scored = any(score["score"] is not None for score in final["scores"])
+    evaluator, final = result.tuning.chosen_evaluator, result.final or Scores()
+    scored = any(score.score is not None for score in final.scores)
     unit = "score" if scored else "return"
     lines = [f"{'':<18}{'offline value':>14}" + (f"{'true ' + unit:>14}" if result.final else "")]
-    for name, entry in result.selection["algorithms"].items():
-        true = [s["score"] if scored else s["return_mean"] for s in final["scores"] if s["algorithm"] == name]
-        lines.append(_row(name, entry["value"], sum(true) / len(true) if true else None))
-    for name, entry in known.items():
-        true = final["references"].get(result.roles.get(name, name), {}).get(f"true_{unit}")
-        lines.append(_row(f"({name})", entry["estimate"], true))
+    for name, entry in result.selection.algorithms.items():
+        own = [score.score if scored else score.return_mean for score in final.scores if score.algorithm == name]
+        true = [value for value in own if value is not None]
+        lines.append(_row(name, entry.value, sum(true) / len(true) if true else None))
+    for name, known in (evaluator.policies if evaluator else {}).items():
+        reference = final.references.get(result.roles.get(name, name))
+        true = None if reference is None else reference.true_score if scored else reference.true_return
+        lines.append(_row(f"({name})", known.estimate, true))
     return [*lines, *([NOT_D4RL] if scored else [])]
 
 
@@ -156,11 +166,11 @@ def _reveal(words: list[str], usage: str) -> int:
         raise IlbrlError(f"--reveal takes one run folder\n\n{usage}")
     folder = Path(words[0])
     scores = reveal(folder)
-    best = sorted(scores["scores"], key=lambda s: -s["return_mean"])[:5]
-    print(f"{len(scores['scores'])} candidates that were not selected were played; the best of them:")
+    best = sorted(scores.scores, key=lambda s: -(s.return_mean or 0.0))[:5]
+    print(f"{len(scores.scores)} candidates that were not selected were played; the best of them:")
     for s in best:
-        score = "" if s["score"] is None else f"  score {s['score']:.1f}"
-        candidate = f"{s['algorithm']}, configuration {s['configuration']}, seed {s['policy_seed']}"
-        print(f"  {candidate}: return {s['return_mean']:,.1f}{score}")
+        score = "" if s.score is None else f"  score {s.score:.1f}"
+        whose = f"{s.algorithm}, configuration {s.configuration}, seed {s.policy_seed}"
+        print(f"  {whose}: return {s.return_mean or 0.0:,.1f}{score}")
     print(f"All of them: {folder / 'reveal.json'}")
     return 0

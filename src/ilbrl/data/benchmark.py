@@ -17,7 +17,6 @@ import shutil
 import sys
 import zipfile
 import zlib
-from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from ilbrl.base.errors import IlbrlError
-from ilbrl.base.files import written_whole
+from ilbrl.base.files import locked, written_whole
 from ilbrl.base.progress import progress
 from ilbrl.data.dataset import Dataset
 from ilbrl.envs import TASKS, UniformPolicy, collect_units, collection_workers
@@ -103,7 +102,7 @@ def make(name: str, transitions: int | None = None, seed: int = 0, quiet: bool =
     if not 0 <= seed < 2**63:
         raise IlbrlError(f"{name}: seed {seed} is not between 0 and 2⁶³")
     path = _path(task, level, seed, transitions)
-    with _alone(path):
+    with locked(path.with_suffix(".lock")):  # another process that wants the same file waits, and then finds it done
         if not (path.is_file() and _record(path).is_file()):
             larger = _find(task, level, seed, transitions)
             if larger is not None:
@@ -230,17 +229,3 @@ def _read(path: Path, task: str, level: str, transitions: int) -> Dataset:
     if transitions == len(whole):
         return whole
     return _dataset({name: array[:transitions].copy() for name, array in arrays.items()}, task, level)
-
-
-@contextlib.contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """One process at a time collects a file; another that wants it waits here and then finds it done."""
-    try:
-        import fcntl
-    except ModuleNotFoundError:  # not on Windows: two processes would collect the same rows twice
-        yield
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.with_suffix(".lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

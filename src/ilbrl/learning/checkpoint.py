@@ -43,7 +43,8 @@ class Checkpoint:
         arrays = {f"state/{i}": _first(leaf, members) for i, leaf in enumerate(jax.tree.leaves(state))}
         for name in history[0] if history else ():
             arrays[f"history/{name}"] = np.stack([np.asarray(record[name]) for record in history])
-        header = {"done": str(done), "identity": self.identity, "checksum": _checksum(arrays)}
+        header = {"done": str(done), "identity": self.identity}
+        header["checksum"] = _checksum(arrays, header)
         with written_whole(self.path) as partial:
             partial.write_bytes(safetensors.numpy.save(arrays, header))
         self.saved = time.monotonic()
@@ -58,15 +59,14 @@ class Checkpoint:
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
         except (safetensors.SafetensorError, OSError) as error:
             raise IlbrlError(f"{self.path}: not a checkpoint ({error}); remove it to start over") from None
+        if header.get("checksum") != _checksum(arrays, header):
+            raise IlbrlError(f"{self.path}: a damaged checkpoint; remove it to start over")
         if header.get("identity") != self.identity:
             found = _differences(json.loads(header.get("identity", "{}")), json.loads(self.identity))
             raise IlbrlError(
                 f"{self.path}: a checkpoint of other settings or data ({'; '.join(found[:SHOWN])}); use another folder,"
                 " or remove it to start over"
             )
-        checksum = _checksum(arrays)
-        if header.get("checksum", checksum) != checksum:  # files older than the checksum have none
-            raise IlbrlError(f"{self.path}: a damaged checkpoint; remove it to start over")
         leaves = [arrays[f"state/{i}"] for i in range(len(jax.tree.leaves(fresh)))]
         columns = {name.removeprefix("history/"): a for name, a in arrays.items() if name.startswith("history/")}
         history = [{name: column[i] for name, column in columns.items()} for i in range(len(columns.get("update", ())))]
@@ -85,9 +85,9 @@ def _differences(there: Any, here: Any, name: str = "") -> list[str]:
     return [f"{name}: {shown[0]} there, {shown[1]} here" if max(map(len, shown)) < LONG else f"other {name}"]
 
 
-def _checksum(arrays: dict[str, np.ndarray]) -> str:
-    """CRC-32 over names and numbers: without it a disk's mistake would go unnoticed."""
-    total = 0
+def _checksum(arrays: dict[str, np.ndarray], header: dict[str, str]) -> str:
+    """CRC-32 over the header and over names and numbers: without it a disk's mistake would go unnoticed."""
+    total = zlib.crc32(json.dumps([header.get("done"), header.get("identity")]).encode())
     for name in sorted(arrays):
         total = zlib.crc32(np.ascontiguousarray(arrays[name]).data, zlib.crc32(name.encode(), total))
     return str(total)

@@ -9,7 +9,7 @@ error; among equals the first. (Algorithm 2, phase 2, has the first of the two v
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from ilbrl.base.errors import IlbrlError
 from ilbrl.learning.loggers import Log
-from ilbrl.ope.estimates import Estimate, Estimates, Estimator, Quantity
+from ilbrl.ope.estimates import Estimate, Estimates, Estimator, Quantity, Trace
 from ilbrl.ope.estimators import find
 from ilbrl.ope.evidence import Evidence
 from ilbrl.ope.judgement import Trust, check_of, trust_report, warnings
@@ -34,6 +34,7 @@ class Tried:
     unseen: Mapping[str, Estimate]  # without them; empty: not tried
     seen_check: Check
     unseen_check: Check | None
+    traces: Mapping[str, Trace] = field(default_factory=dict)  # of `seen`, to be drawn
 
     @property
     def order(self) -> tuple[float, float]:
@@ -154,4 +155,5 @@ def _tried(config: Any, seen: Estimates, unseen: Mapping[str, Estimate], truths:
         unseen,
         check_of(seen.policies, truths, seen.grades),
         check_of(unseen, truths, seen.grades) if whole else None,
+        seen.traces,
     )

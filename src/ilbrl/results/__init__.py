@@ -2,7 +2,8 @@
 
 schema    the records of every JSON file
 tables    the rows of every CSV file, and the candidates they add up to
-folder    a whole run folder: read as far as it goes, locked while a study works in it
+folder    a whole run folder, read as far as it goes
+vouching  whether its files are what the study wrote
 """
 
 from ilbrl.results.folder import Run, read_run, read_runs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,6 +21,7 @@ from ilbrl.results.tables import (
     curves,
     with_scores,
 )
+from ilbrl.results.vouching import Vouched, vouch
 
 T = TypeVar("T")
 
@@ -44,6 +45,12 @@ class Run:
     final: Scores | None
     reveal: Scores | None
     missing: tuple[str, ...]
+    vouched: dict[str, Vouched]  # file → whether it is what the study wrote; one that is not was left out
+
+    @property
+    def unchecked(self) -> tuple[str, ...]:
+        """The files that are shown although nothing vouches for them."""
+        return tuple(name for name, each in self.vouched.items() if each.state == "unchecked")
 
     @property
     def algorithms(self) -> tuple[str, ...]:
@@ -75,33 +82,44 @@ def reference_value(reference: Reference, scored: bool) -> float | None:
     return logged if played is None else played
 
 
-def read_runs(folders: Sequence[Path]) -> tuple[Run, ...]:
+def read_runs(folders: Sequence[str | Path]) -> tuple[Run, ...]:
     """All run folders, under names that tell them apart."""
-    runs = tuple(read_run(Path(folder)) for folder in folders)
+    runs = tuple(read_run(folder) for folder in folders)
     if not runs:
         raise IlbrlError("a report needs at least one run folder: name what `ilbrl tune` wrote")
     named = Counter(run.name for run in runs)
     return tuple(run if named[run.name] == 1 else replace(run, name=str(run.path)) for run in runs)
 
 
-def read_run(folder: Path) -> Run:
+def read_run(folder: str | Path) -> Run:
     """A run folder as far as it goes; raises only where there is no such folder, or it holds nothing of a study."""
+    folder = Path(folder)
     if not _is_folder(folder):
         raise IlbrlError(f"{folder}: no such folder; name a run folder that `ilbrl tune` wrote")
     missing: list[str] = []
     note = missing.append
-    rows = _table(folder / "results.csv", ResultRow, note, "there are no candidates to show")
     study = _read(folder / "study.toml", read_text, note, "the study cannot be reproduced from this folder alone")
     audit = _record(folder / "audit.json", Audit, note, "where the results come from is not recorded")
-    data = _record(folder / "data.json", DataRecord, note, "the logs cannot be described")
-    tuning = _record(folder / "tuning.json", TuningRecord, note, "how far to trust the offline values is not known")
-    selection = _record(folder / "selection.json", Selection, note, "nothing has been selected yet")
+    vouched = vouch(folder, audit or Audit())
+
+    def believed(name: str, kind: type[T], why_it_matters: str) -> T | None:
+        return _believed(folder / name, vouched, note, lambda path: _record(path, kind, note, why_it_matters))
+
+    def rows_of(name: str, kind: type[T], why_it_matters: str) -> list[T]:
+        return _believed(folder / name, vouched, note, lambda path: _table(path, kind, note, why_it_matters)) or []
+
+    rows = rows_of("results.csv", ResultRow, "there are no candidates to show")
+    data = believed("data.json", DataRecord, "the logs cannot be described")
+    tuning = believed("tuning.json", TuningRecord, "how far to trust the offline values is not known")
+    selection = believed("selection.json", Selection, "nothing has been selected yet")
     if not rows and study is None and all(part is None for part in (audit, data, tuning, selection)):
         raise IlbrlError(f"{folder}: none of a study's files is here; name a run folder that `ilbrl tune` wrote")
-    final = _played(folder / "final.json", note, "the true scores of the selected policies cannot be shown")
-    reveal = _played(folder / "reveal.json", note, "the true scores of the other candidates cannot be shown")
-    metrics = _table(folder / "curves.csv", CurveRow, note, "training curves cannot be drawn")
-    values = _table(folder / "values.csv", ValueRow, note, "the course of the offline values cannot be drawn")
+    final, reveal = (  # they belong only to runs that played: their absence is no fault
+        believed(name, Scores, f"the true scores of the {whose} cannot be shown") if _exists(folder / name) else None
+        for name, whose in (("final.json", "selected policies"), ("reveal.json", "other candidates"))
+    )
+    metrics = rows_of("curves.csv", CurveRow, "training curves cannot be drawn")
+    values = rows_of("values.csv", ValueRow, "the course of the offline values cannot be drawn")
     scores = [*(reveal.scores if reveal else ()), *(final.scores if final else ())]
     return Run(
         folder,
@@ -119,7 +137,19 @@ def read_run(folder: Path) -> Run:
         final,
         reveal,
         tuple(missing),
+        vouched,
     )
+
+
+def remedy(path: Path) -> str:
+    """The way out where a file of a run folder is damaged and a study needs it."""
+    parents = [parent.parent.name for parent in path.parents]
+    if "jobs" in parents:
+        job = path.parents[parents.index("jobs")]
+        return f"remove the folder {job} and give the same command again, which does this job anew"
+    if path.name in ("audit.json", "final.json"):
+        return "restore it from a copy, or use another folder"
+    return "remove it: the command that made it makes it again"
 
 
 def _is_folder(path: Path) -> bool:
@@ -161,9 +191,13 @@ def _table(path: Path, kind: type[T], note: Note, why_it_matters: str) -> list[T
     return rows or []
 
 
-def _played(path: Path, note: Note, why_it_matters: str) -> Scores | None:
-    """final.json and reveal.json belong only to runs that played: their absence is no fault."""
-    return _record(path, Scores, note, why_it_matters) if _exists(path) else None
+def _believed(path: Path, vouched: Mapping[str, Vouched], note: Note, read: Callable[[Path], T]) -> T | None:
+    """What a file says, unless it disagrees with the audit or with its job."""
+    found = vouched.get(path.name)
+    if found is None or found.state != "disagrees":
+        return read(path)
+    note(f"{found.why} What it says is left out; the command that made it makes it again.")
+    return None
 
 
 def _values(rows: Sequence[ValueRow], stage: str, key: tuple[str, ...], note: Note) -> dict[tuple, Curve]:

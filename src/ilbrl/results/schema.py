@@ -13,8 +13,8 @@ ROLES = ("expert", "logs")  # D_E and D_X
 PARTS = ("training_expert", "training_logs", "evaluation_expert", "evaluation_logs", "validation")
 STAGES = ("collection", "candidates_before_selection", "final", "reveal")  # when environments were played
 
-Verdict = Literal["converged", "moving", "diverged"]
-VERDICTS: tuple[Verdict, ...] = ("converged", "moving", "diverged")
+Grade = Literal["sound", "doubtful", "void"]
+"""What an estimator's verdict means: a void value does not count, a doubtful one has not settled."""
 
 
 # --- audit.json -------------------------------------------------------------------------------------------------------
@@ -145,26 +145,31 @@ class TriedSetting:
     id: int | None = None
     settings: dict[str, Any] = field(default_factory=dict)
     rank_error: float | None = None
-    value_error: float | None = None
-    diverged: int | None = None  # known policies
+    value_error: float | None = None  # mean |V − truth|, as a share of the spread of the truths
+    diverged: int | None = None  # known policies whose value is void
     policies: dict[str, KnownEstimate] = field(default_factory=dict)
+    unseen: dict[str, KnownEstimate] = field(default_factory=dict)  # valued without their own logs
 
 
 @dataclass(frozen=True)
 class TrustRecord:
+    """How far the estimator can be trusted; the numbers are those of the chosen setting."""
+
     verdict: str | None = None
     reasons: tuple[str, ...] = ()
     rule: str | None = None
     rank_error: float | None = None
     spearman: float | None = None
     kendall: float | None = None
+    bias: float | None = None
     relative_value_error: float | None = None
     regret_at_1: float | None = None
     regret_at_k: tuple[float | None, ...] = ()
     intervals: dict[str, tuple[float | None, ...]] = field(default_factory=dict)
-    distances: dict[str, float] = field(default_factory=dict)
-    distance_limit: float | None = None
-    distance_warning: str | None = None
+    distances: dict[str, float | None] = field(default_factory=dict)  # of the known policies
+    distance_limit: float | None = None  # the verdict speaks about no policy beyond it
+    distance_warning: str | None = None  # selected policies beyond it
+    error: float | None = None  # of the estimator on the known policies, in the units of the values
 
 
 @dataclass(frozen=True)
@@ -179,19 +184,31 @@ class KnownRecord:
 @dataclass(frozen=True)
 class TuningRecord:
     estimator: str = "expected_sarsa"
-    quantity: str = "discounted value"  # what its estimates are estimates of
+    quantity: str = "discounted value"  # what its numbers are about
     configurations: tuple[TriedSetting, ...] = ()
     chosen: int | None = None
-    updates: int | None = None
+    config: dict[str, Any] = field(default_factory=dict)  # what candidates are valued with
+    updates: int | None = None  # of each evaluation of a candidate
     trust: TrustRecord | None = None
     known: dict[str, KnownRecord] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     @property
     def chosen_evaluator(self) -> TriedSetting | None:
         return next((each for each in self.configurations if each.id == self.chosen), None)
 
 
-# --- results of training and evaluation jobs --------------------------------------------------------------------------
+# --- jobs -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class JobRecord:
+    """job.json of a finished job."""
+
+    kind: str
+    inputs: dict[str, Any]
+    upstream: tuple[str, ...]  # ids
+    files: dict[str, str]  # name → SHA-256
 
 
 @dataclass(frozen=True)
@@ -220,9 +237,10 @@ class EstimateRecord:
     """What one evaluation seed says of one policy."""
 
     evaluation_seed: int | None = None
-    value: float | None = None  # None: diverged
-    verdict: Verdict | None = None  # None: the estimator gives none
-    decided_at: int | None = None  # update
+    value: float | None = None  # None: void
+    verdict: str | None = None  # a word of the estimator's
+    grade: Grade | None = None  # what that means
+    decided_at: int | None = None  # update from which the verdict held
 
 
 @dataclass(frozen=True)
@@ -271,8 +289,8 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Overall:
-    algorithm: str | None = None
-    configuration: int | None = None
+    algorithm: str
+    configuration: int
     policy: str | None = None
     value: float | None = None
     reason: str | None = None

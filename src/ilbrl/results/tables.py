@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ilbrl.results.schema import EstimateRecord, EvaluatedRecord, Score, TrainedRecord, Verdict
+from ilbrl.base.records import read_csv
+from ilbrl.results.schema import EstimateRecord, EvaluatedRecord, Grade, Score, TrainedRecord
 
 NO_VERDICT = "no verdict"
+OLD_GRADES: dict[str | None, Grade] = {"converged": "sound", "moving": "doubtful", "diverged": "void"}
+"""What verdicts meant before results.csv had a column for it."""
 Key = tuple[str, int, int]  # algorithm, configuration, policy seed
 
 
@@ -26,7 +29,7 @@ class ResultRow(NamedTuple):
     policy_seed: int
     evaluation_seed: int | None
     offline_value: float | None
-    verdict: Verdict | None
+    verdict: str | None
     decided_at: int | None
     diverged: bool
     selected: bool
@@ -39,6 +42,7 @@ class ResultRow(NamedTuple):
     device: str | None
     distance: float | None = None
     versions: dict[str, Any] | None = None
+    grade: Grade | None = None
 
 
 class CurveRow(NamedTuple):
@@ -104,7 +108,7 @@ class Candidate:
 
     @property
     def verdicts(self) -> tuple[str, ...]:
-        """One per evaluation seed."""
+        """One per evaluation seed, in the estimator's words."""
         return tuple(e.verdict or NO_VERDICT for e in self.estimates)
 
     @property
@@ -112,23 +116,29 @@ class Candidate:
         """The gravest of its evaluations."""
         if self.diverged:
             return "diverged"
-        return next((each for each in ("diverged", "moving", NO_VERDICT) if each in self.verdicts), "converged")
+        by_grade = {e.grade: e.verdict for e in self.estimates}
+        gravest = next((grade for grade in ("void", "doubtful", None, "sound") if grade in by_grade), None)
+        return by_grade.get(gravest) or NO_VERDICT
+
+    def values(self, *grades: Grade | None) -> list[float]:
+        """Of the evaluations with one of these grades."""
+        return [e.value for e in self.estimates if e.grade in grades and e.value is not None]
 
     @property
     def offline_value(self) -> float | None:
-        """Mean over the evaluations that converged, or whose estimator gives no verdicts."""
-        return _mean(self._values("converged", None))
+        """Mean over the evaluations that are sound, or that no verdict speaks against."""
+        return _mean(self.values("sound", None))
 
     @property
     def offline_std_error(self) -> float | None:
         """Over the same evaluations."""
-        values = self._values("converged", None)
+        values = self.values("sound", None)
         return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
 
     @property
     def unsettled_value(self) -> float | None:
-        """Mean of where the evaluations stood that were still moving at the end."""
-        return _mean(self._values("moving"))
+        """Mean of the doubtful evaluations: where they stood at the end."""
+        return _mean(self.values("doubtful"))
 
     @property
     def true_return(self) -> float | None:
@@ -141,9 +151,6 @@ class Candidate:
     @property
     def true_episodes(self) -> int | None:
         return None if self.true is None else self.true.episodes
-
-    def _values(self, *verdicts: Verdict | None) -> list[float]:
-        return [e.value for e in self.estimates if e.verdict in verdicts and e.value is not None]
 
 
 def _mean(values: Sequence[float]) -> float | None:
@@ -194,14 +201,14 @@ def result_rows(
     candidates: Iterable[Candidate], study: str, task: str, evaluation_seeds: Iterable[int]
 ) -> Iterator[ResultRow]:
     """The rows of results.csv; a policy whose training diverged has a row per evaluation that it would have had."""
-    nothing = [EstimateRecord(seed, None, "diverged") for seed in evaluation_seeds]
+    nothing = [EstimateRecord(seed, None, "diverged", "void") for seed in evaluation_seeds]
     for c in candidates:
         for e in c.estimates or nothing:
             yield ResultRow(
                 study, task, *c.key, e.evaluation_seed, e.value, e.verdict, e.decided_at, c.diverged, c.selected,
                 c.true_return, c.true_score, c.true_episodes, c.updates,
                 None if c.seconds is None else round(c.seconds, 3), c.hyperparameters, c.device, c.distance,
-                dict(c.versions),
+                dict(c.versions), e.grade,
             )  # fmt: skip
 
 
@@ -222,7 +229,14 @@ def _candidate(key: Key, rows: Sequence[ResultRow]) -> Candidate:
         first.hyperparameters or {},
         diverged=any(row.diverged for row in rows),
         estimates=tuple(
-            EstimateRecord(row.evaluation_seed, row.offline_value, row.verdict, row.decided_at) for row in rows
+            EstimateRecord(
+                row.evaluation_seed,
+                row.offline_value,
+                row.verdict,
+                row.grade or OLD_GRADES.get(row.verdict),
+                row.decided_at,
+            )
+            for row in rows
         ),
         distance=first.distance,
         selected=any(row.selected for row in rows),
@@ -232,6 +246,13 @@ def _candidate(key: Key, rows: Sequence[ResultRow]) -> Candidate:
         device=first.device,
         versions=first.versions or {},
     )
+
+
+def join_tables(kind: type, parts: Iterable[Path], remedy: Callable[[Path], str], **filled: Any) -> Iterator[Any]:
+    """The rows of several files of one kind, some columns `filled` alike in every row."""
+    for part in parts:
+        for row in read_csv(part, kind, remedy=remedy(part)):
+            yield row._replace(**filled)
 
 
 def curves(rows: Iterable[Any], *key: str) -> dict[tuple, Curve]:

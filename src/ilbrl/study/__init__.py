@@ -1,12 +1,15 @@
 """Algorithm 2: from logs to a selected policy with no environment in the loop, then one honest evaluation.
 
-study         what decides everything: dataclasses ↔ TOML (`toml`), presets
-ranges        distributions as text; `search`: random search over them; `values`: what a setting can be
-logs          read, examine, split; `description`: data.json
-jobs          pure functions addressed by the hash of their inputs; `kinds/`: what they do; `executors/`: who does them
+study         what decides everything, as dataclasses and as TOML; presets
+search        ranges as text, and random search over them
+logs          read, examine, split, describe; the known policies
+training      phase 3, and the labels it shares
+evaluation    phases 2 and 4; `estimator`: which one, and what is kept of its answers
 selection     which configuration wins, from offline values alone
+final         phase 5: the environment, once
 run           the phases, and all of them in one call
-folder, tables, audit, narration      the run folder (docs/runs.md)
+jobs          pure functions addressed by the hash of their inputs; `executors` do them
+session       a study at work in its folder; `audit` records what happens there (docs/runs.md)
 """
 
 from ilbrl.study.study import Study

@@ -1,26 +1,45 @@
 """Jobs: pure functions of their inputs, addressed by the hash of these, whose results appear whole or not at all.
 
-A job is a kind (see `kinds/`), inputs that JSON can hold (settings, content hashes of the data it reads) and the jobs
-whose results it builds on. Its result is the folder jobs/KIND-HASH. Resuming is skipping what exists; changing an input
-changes the hash, of this job and of those that build on it, and of no other.
+A job is a kind, inputs that JSON can hold (settings, content hashes of the data it reads) and the jobs whose results it
+builds on. Its result is the folder jobs/KIND-HASH. Resuming is skipping what exists; changing an input changes the
+hash, of this job and of those that build on it, and of no other.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import os
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
-from ilbrl.base.files import written_whole
-from ilbrl.study.folder import damaged, read_json
+from ilbrl import envs
+from ilbrl.base.errors import IlbrlError
+from ilbrl.base.records import read_json, write_json
+from ilbrl.learning.loggers import Log
+from ilbrl.policy import Policy
+from ilbrl.results.folder import remedy
+from ilbrl.results.schema import JobRecord
+from ilbrl.study.logs import Parts
 
-RECIPE = 1  # raise it when the same inputs come to give another result
-UNFINISHED = ("checkpoint",)  # how files begin that only serve an unfinished job
+T = TypeVar("T")
+RECIPE = 2  # raise it when the same inputs come to give another result
+UNFINISHED = ("checkpoint", ".")  # how names begin of what only serves an unfinished job
+
+KINDS = {
+    "label": "ilbrl.study.training.label_rows",
+    "train": "ilbrl.study.training.train_group",
+    "prepare": "ilbrl.study.evaluation.prepare_estimator",
+    "calibrate": "ilbrl.study.evaluation.calibrate_estimator",
+    "evaluate": "ilbrl.study.evaluation.evaluate_group",
+    "final": "ilbrl.study.final.play",
+}
+"""Kind → the function that does the work, of a `Task`."""
+IN_THE_ENVIRONMENT = ("final",)
 
 Report = Callable[[int], None]
 """Takes the number of updates done since it was last called."""
@@ -39,6 +58,43 @@ class Job:
         """KIND-HASH: 16 hexadecimal digits of SHA-256 over the recipe, the inputs and the ids upstream."""
         text = json.dumps([RECIPE, self.kind, self.inputs, self.upstream], sort_keys=True, allow_nan=False)
         return f"{self.kind}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+class Task(NamedTuple):
+    """What the work of a job is given."""
+
+    inputs: Mapping[str, Any]  # what the job's hash is made of
+    parts: Parts  # the split logs
+    upstream: Mapping[str, Path]  # id → folder of each job it builds on
+    folder: Path  # where its files go, and where it finds its checkpoints when it was killed before
+    report: Report  # told of updates as they are done
+
+    def result(self, kind: str, record: type[T]) -> T:
+        """The result of the job upstream that is of this kind."""
+        return read_result(self.of_kind(kind), record)
+
+    def of_kind(self, kind: str) -> Path:
+        return next(path for id, path in self.upstream.items() if id.startswith(f"{kind}-"))
+
+    def finish(self, record: Any) -> None:
+        """Write the job's result."""
+        write_json(self.folder / "result.json", record)
+
+
+def work(job: Job, parts: Parts, upstream: Mapping[str, Path], folder: Path, report: Report) -> None:
+    """Do the job. Whatever is not the final evaluation finds every environment closed."""
+    module, _, name = KINDS[job.kind].rpartition(".")
+    function = getattr(importlib.import_module(module), name)
+    task = Task(job.inputs, parts, upstream, folder, report)
+    if job.kind in IN_THE_ENVIRONMENT:
+        function(task)
+        return
+    with envs.closed(f"a {job.kind} job"):
+        function(task)
+
+
+def read_result(folder: Path, record: type[T]) -> T:
+    return read_json(folder / "result.json", record, remedy(folder / "result.json"))
 
 
 @dataclass(frozen=True)
@@ -62,44 +118,86 @@ class Store:
     def finish(self, job: Job) -> Path:
         """Make the workplace the result, in one step."""
         place = self.workplace(job)
-        for file in unfinished(place):
-            file.unlink()
-        files = {path.name: _digest(path) for path in sorted(place.iterdir()) if path.name != "job.json"}
-        record = {"kind": job.kind, "inputs": job.inputs, "upstream": job.upstream, "files": files}
-        with written_whole(place / "job.json") as partial:
-            partial.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n")
-        for file in place.iterdir():
+        for path in unfinished(place):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        kept = [path for path in files_in(place) if path.name != "job.json"]
+        digests = {str(path.relative_to(place)): digest(path) for path in kept}
+        write_json(place / "job.json", JobRecord(job.kind, dict(job.inputs), job.upstream, digests))
+        for file in kept:
             with file.open("rb") as stream:
                 os.fsync(stream.fileno())
         place.rename(self.path(job.id))
         return self.path(job.id)
 
-    def check(self, job: Job) -> None:
-        """Refuse a finished job whose files are not what it left; jobs from before these were recorded pass."""
-        folder = self.path(job.id)
-        for name, digest in read_json(folder / "job.json").get("files", {}).items():
-            file = folder / name
-            if not file.is_file() or _digest(file) != digest:
-                raise damaged(file, "is missing" if not file.exists() else "is not what its job left")
+    def check(self, job: Job) -> str:
+        """Refuse a finished job whose files are not what it left; the SHA-256 of its job.json."""
+        record = self.path(job.id) / "job.json"
+        for name, expected in read_json(record, JobRecord, remedy(record)).files.items():
+            file = record.parent / name
+            if not file.is_file() or digest(file) != expected:
+                what = "is not what its job left" if file.exists() else "is missing"
+                raise IlbrlError(f"{file}: {what}; {remedy(file)}")
+        return digest(record)
 
     def receive(self, job: Job, files: Mapping[str, bytes]) -> Path:
         """The result of a job that was done elsewhere."""
         shutil.rmtree(self.workplace(job))
-        place = self.workplace(job)
-        for name, content in files.items():
-            (place / name).write_bytes(content)
+        write_files(self.workplace(job), files)
         return self.finish(job)
 
     def contents(self, id: str) -> dict[str, bytes]:
         """The files of a finished job, to be sent elsewhere."""
-        return {path.name: path.read_bytes() for path in sorted(self.path(id).iterdir())}
+        return contents(self.path(id))
 
 
-def _digest(file: Path) -> str:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+def contents(folder: Path) -> dict[str, bytes]:
+    """Relative name → content of what a job keeps."""
+    aside = set(unfinished(folder))
+    found = [path for path in files_in(folder) if folder / path.relative_to(folder).parts[0] not in aside]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+
+
+def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+
+
+def files_in(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
 def unfinished(place: Path) -> list[Path]:
     """Checkpoints, and what a killed process was writing."""
-    return [path for path in place.iterdir() if path.name.startswith((*UNFINISHED, "."))]
+    return [path for path in place.iterdir() if path.name.startswith(UNFINISHED)]
+
+
+def digest(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def fingerprint(policy: Any) -> str:
+    """SHA-256 of what makes a policy act as it does: in a job's inputs a policy is how it acts, not where it lies."""
+    assert isinstance(policy, Policy)
+    found = hashlib.sha256(repr((policy.head, policy.activation, policy.log_std_bounds, policy.mean_bound)).encode())
+    layers = (array for layer in policy.layers for array in layer if array is not None)
+    for array in (*layers, policy.action_low, policy.action_high):
+        found.update(array.tobytes())
+    for array in (policy.obs_mean, policy.obs_std):
+        found.update(b"" if array is None else array.tobytes())
+    return found.hexdigest()
+
+
+def counted(report: Report) -> Log:
+    """A logger of the training loop that tells `report` of the updates of all members since the last record."""
+    before = 0
+
+    def log(record: dict[str, Any]) -> None:
+        nonlocal before
+        if record["update"] <= before:  # the next group of a population that did not fit into memory
+            before = 0
+        report((record["update"] - before) * len(record["diverged"]))
+        before = record["update"]
+
+    return log

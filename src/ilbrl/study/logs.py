@@ -1,32 +1,39 @@
-"""The logs of a study: loaded, examined, split by episode, and the policies that are known to have made them."""
+"""The logs of a study: loaded, examined, split by episode, described, and the policies known to have made them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ilbrl import ope
+import numpy as np
+
+from ilbrl import envs, ope
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset, load
-from ilbrl.data.benchmark import find_policy
+from ilbrl.data.benchmark import find_policy, measured_returns
 from ilbrl.data.doctor import Finding, require_healthy
+from ilbrl.data.loading import parse
 from ilbrl.data.splits import Composition, CompositionSizes, compose
+from ilbrl.envs.tasks import build
 from ilbrl.policy import Policy
+from ilbrl.results.schema import (
+    PARTS,
+    ROLES,
+    DataRecord,
+    FindingRecord,
+    LabelsRecord,
+    LogsRecord,
+    Reference,
+    Size,
+    Source,
+)
 from ilbrl.study.study import Study
 
-PARTS = ("training_expert", "training_logs", "evaluation_expert", "evaluation_logs", "validation")
+SHOWN = 500  # returns listed at most
 
-
-@dataclass(frozen=True, eq=False)
-class Logs:
-    """What the logs hold before they are split."""
-
-    expert: Dataset
-    exploratory: Dataset
-
-    @property
-    def by_role(self) -> dict[str, Dataset]:
-        return {"expert": self.expert, "exploratory": self.exploratory}
+Logs = Mapping[str, Dataset]
+"""Role (`expert`, `logs`) → what was read, before it is split."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,43 +42,68 @@ class Parts:
 
     composition: Composition
     known: tuple[ope.Known, ...]
-    roles: dict[str, str]  # known policy → whose episodes are its own: expert or exploratory
+    roles: Mapping[str, str]  # known policy → whose episodes are its own
 
     @cached_property
     def hashes(self) -> dict[str, str]:
         """Part → content hash."""
         return {name: getattr(self.composition, name).content_hash for name in PARTS}
 
+    @cached_property
+    def evidence(self) -> ope.Evidence:
+        """What estimators learn from."""
+        return ope.Evidence.of_composition(self.composition)
+
+    def sizes(self) -> dict[str, Size]:
+        parts = {name: getattr(self.composition, name) for name in PARTS}
+        return {name: Size(len(part), part.num_episodes, self.hashes[name]) for name, part in parts.items()}
+
 
 def load_logs(study: Study, quiet: bool = False) -> Logs:
-    """Phase 0: read both logs under the names the study gives them."""
-    loaded = {}
-    for role in ("expert", "exploratory"):
+    """Read both logs under the names the study gives them."""
+    found = {}
+    for role in ROLES:
         text = study.named(getattr(study.data, role), f"data.{role}")
-        loaded[role] = replace(load(text, quiet=quiet), source=text)
-    return Logs(**loaded)
+        found[role] = replace(load(text, quiet=quiet), source=text)
+    return found
 
 
 def examine(logs: Logs) -> dict[str, list[Finding]]:
     """The doctor's findings about each log; errors stop the study here."""
     return {
-        "expert": require_healthy(logs.expert, purpose="evaluation"),
-        "exploratory": require_healthy(logs.exploratory, logs.expert, purpose="evaluation"),
+        "expert": require_healthy(logs["expert"], purpose="evaluation"),
+        "logs": require_healthy(logs["logs"], logs["expert"], purpose="evaluation"),
     }
 
 
+def require_playable(task: str, logs: Logs) -> None:
+    """Refuse a task that does not exist or has other sizes than the logs. Nothing is reset or stepped, nor counted."""
+    env = build(task)
+    (observed,), (acted,) = env.observation_space.shape, env.action_space.shape
+    env.close()
+    for role, data in logs.items():
+        if (data.obs_dim, data.act_dim) != (observed, acted):
+            raise IlbrlError(
+                f"task: {task} has observations of {observed} numbers and actions of {acted}, {data.source} ({role})"
+                f" {data.obs_dim} and {data.act_dim}; name the environment that the logs come from, or none"
+            )
+
+
 def split(study: Study, logs: Logs) -> Parts:
-    """Phase 1: training, evaluation and validation parts, by episode, and the known policies."""
+    """Training, evaluation and validation parts, by episode, and the known policies."""
     sizes = CompositionSizes(
         training=study.data.training_transitions,
         expert_episodes=study.data.expert_episodes,
         evaluation=study.data.evaluation_transitions,
         validation=study.data.validation_transitions,
     )
-    composition = compose(logs.expert, logs.exploratory, sizes, rng=study.seed)
+    composition = compose(logs["expert"], logs["logs"], sizes, rng=study.seed)
     named = _named(study, logs)
     known = tuple(_known(study, name, entry, logs, composition) for name, entry in named.items())
     return Parts(composition, known, {name: entry["logs"] for name, entry in named.items()})
+
+
+# --- known policies ---------------------------------------------------------------------------------------------------
 
 
 def _named(study: Study, logs: Logs) -> dict[str, dict[str, str]]:
@@ -85,36 +117,35 @@ def _named(study: Study, logs: Logs) -> dict[str, dict[str, str]]:
     roles = [entry["logs"] for entry in found.values()]
     if shared := {role for role in roles if roles.count(role) > 1}:
         raise IlbrlError(
-            f"known: several policies are said to have made the {min(shared)} logs ({', '.join(found)}), and whose"
-            " episodes are whose cannot be told; name one policy per log"
+            f"known: several policies are said to have made the {min(shared)} data ({', '.join(found)}), and whose"
+            " episodes are whose cannot be told; name one policy for each"
         )
-    found = found or {role: {"logs": role} for role, data in logs.by_role.items() if data.policy is not None}
+    found = found or {role: {"logs": role} for role, data in logs.items() if data.policy is not None}
     if not found:
         raise IlbrlError(
-            f"the evaluator is tuned on known policies, and neither {logs.expert.source} nor {logs.exploratory.source}"
-            " carries the policy that made it; name policy files under [known.NAME], two or more. Where only their"
-            " episodes exist, clone each first: ilbrl train bc --expert THEIR_LOGS --logs THEIR_LOGS --out FOLDER"
+            f"the estimator is calibrated on known policies, and neither {logs['expert'].source} nor"
+            f" {logs['logs'].source} carries the policy that made it; name policy files under [known.NAME], two or"
+            " more. Where only their episodes exist, clone each first:"
+            " ilbrl train bc --expert THEIR_LOGS --logs THEIR_LOGS --out FOLDER"
         )
     return found
 
 
 def _known(study: Study, name: str, entry: dict[str, str], logs: Logs, composition: Composition) -> ope.Known:
     role, variant = entry["logs"], entry.get("variant")
-    if role not in logs.by_role:
-        raise IlbrlError(
-            f"known.{name}.logs: {role!r} is neither expert nor exploratory; say whose episodes are its own"
-        )
+    if role not in logs:
+        raise IlbrlError(f"known.{name}.logs: {role!r} is neither expert nor logs; say whose episodes are its own")
     if variant not in ("sampled", "mean", None):
         raise IlbrlError(f"known.{name}.variant: {variant!r} is neither sampled nor mean")
-    policy = _policy(study, name, entry, logs.by_role[role])
+    policy = _policy(study, name, entry, logs[role])
     deterministic = policy.head == "deterministic"
     if deterministic and variant == "sampled":
         raise IlbrlError(f"known.{name}.variant: the policy is deterministic and has no sampled variant; say mean")
     held_out = composition.validation
     assert held_out.is_expert is not None
     of_role = held_out.is_expert[held_out.episode_starts] == (role == "expert")
-    episodes = held_out.episodes(of_role.nonzero()[0])
-    return ope.Known(name, policy, episodes, "mean" if deterministic or variant == "mean" else "sampled")
+    episodes = replace(held_out.episodes(of_role.nonzero()[0]), source=logs[role].source)
+    return ope.Known(name, policy, episodes, "mean" if deterministic or variant == "mean" else "sampled", log=role)
 
 
 def _policy(study: Study, name: str, entry: dict[str, str], data: Dataset) -> Policy:
@@ -124,3 +155,62 @@ def _policy(study: Study, name: str, entry: dict[str, str], data: Dataset) -> Po
         return data.policy
     text = study.named(entry["policy"], f"known.{name}.policy")
     return find_policy(text)
+
+
+# --- data.json --------------------------------------------------------------------------------------------------------
+
+
+def describe(
+    study: Study, logs: Logs, findings: Mapping[str, Sequence[Finding]], parts: Parts, labels: LabelsRecord
+) -> DataRecord:
+    """What the logs hold, what the doctor found, how they were split, and how good they are."""
+    return DataRecord(
+        datasets={role: _logs_record(role, data, findings[role]) for role, data in logs.items()},
+        splits=parts.sizes(),
+        notes=tuple(parts.composition.notes),
+        labels=labels,
+        references={role: _reference(study, data) for role, data in logs.items()},
+    )
+
+
+def sources(logs: Logs) -> dict[str, Source]:
+    return {role: Source(len(d), d.num_episodes, d.content_hash, d.source) for role, d in logs.items()}
+
+
+def _logs_record(role: str, data: Dataset, findings: Sequence[Finding]) -> LogsRecord:
+    returns = _returns(data)
+    shown = returns[np.linspace(0, len(returns) - 1, min(SHOWN, len(returns))).astype(int)]
+    return LogsRecord(
+        role=role,
+        source=data.source,
+        transitions=len(data),
+        episodes=data.num_episodes,
+        return_mean=float(returns.mean()) if len(returns) else None,
+        return_std=float(returns.std(ddof=1)) if len(returns) > 1 else None,
+        returns=tuple(float(f"{value:.6g}") for value in shown),
+        length_mean=float(data.episode_lengths.mean()),
+        findings=tuple(_finding_record(finding) for finding in findings),
+    )
+
+
+def _finding_record(finding: Finding) -> FindingRecord:
+    where = finding.field if finding.row is None else f"{finding.field or 'data'}, row {finding.row}"
+    return FindingRecord(finding.grade, finding.message, where)
+
+
+def _returns(data: Dataset) -> np.ndarray:
+    """[·] of complete episodes; none where the logs have no rewards."""
+    return np.zeros(0) if data.rewards is None else data.returns()[data.complete]
+
+
+def _reference(study: Study, data: Dataset) -> Reference:
+    """Logged return and score, and the true score of the policy behind a built-in log, as the package measured it."""
+    returns = _returns(data)
+    logged = float(returns.mean()) if len(returns) else None
+    score = None if logged is None or study.task is None else envs.normalised_score(study.task, logged)
+    measured = measured_returns()["policies"].get(parse(data.source).where)
+    return Reference(
+        logged_return=logged,
+        logged_score=None if score is None else float(score),
+        true_score=None if measured is None else measured["deterministic"]["score_mean"],
+    )

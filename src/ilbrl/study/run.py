@@ -1,4 +1,4 @@
-"""Algorithm 2 from end to end: logs → split → tune the evaluator → train → evaluate offline → select → play once.
+"""Algorithm 2 from end to end: logs → split → calibrate the estimator → train → evaluate offline → select → play once.
 
 Everything up to selection runs with environments closed (`envs.closed`): candidates cannot touch one, whatever an
 algorithm tries.
@@ -6,21 +6,39 @@ algorithm tries.
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ilbrl import envs
+from ilbrl import envs, ope
 from ilbrl.base.errors import IlbrlError
+from ilbrl.base.records import read_json
 from ilbrl.policy import Policy
-from ilbrl.study import phases
-from ilbrl.study.folder import read_json, write_json
-from ilbrl.study.kinds import final
-from ilbrl.study.narration import duration
-from ilbrl.study.session import do, open_session, showing_progress
+from ilbrl.results.folder import remedy
+from ilbrl.results.schema import EvaluatedRecord, LabelsRecord, Scores, Selection, TrainedRecord, TuningRecord
+from ilbrl.results.tables import (
+    Candidate,
+    CurveRow,
+    ResultRow,
+    ValueRow,
+    candidates_of_jobs,
+    join_tables,
+    result_rows,
+    with_scores,
+)
+from ilbrl.study import final
+from ilbrl.study.estimator import estimator_of, rule_of
+from ilbrl.study.evaluation import calibration_job, evaluation_job, preparation_job
+from ilbrl.study.jobs import Job, read_result
+from ilbrl.study.logs import Logs, Parts, describe, examine, load_logs, require_playable
+from ilbrl.study.logs import split as split_logs
+from ilbrl.study.selection import select
+from ilbrl.study.session import Session, do, duration, open_session, planned_updates, showing_progress
 from ilbrl.study.study import Study
+from ilbrl.study.training import label_job, training_jobs
 
 
 @dataclass(frozen=True)
@@ -28,22 +46,23 @@ class StudyResult:
     """What a study came to; everything is also in its folder."""
 
     folder: Path
-    tuning: Mapping[str, Any]
-    selection: Mapping[str, Any]
-    final: Mapping[str, Any] | None  # None: no environment was given, or nothing was selected
+    tuning: TuningRecord
+    selection: Selection
+    final: Scores | None  # None: no environment was given, or nothing was selected
     roles: Mapping[str, str] = field(default_factory=dict)  # known policy → whose episodes are its own
 
     @property
     def nothing(self) -> str | None:
         """Why nothing was selected; None where something was."""
-        return self.selection["nothing"]
+        return self.selection.nothing
 
     @property
     def policy(self) -> Policy:
         """The best seed of the selected configuration of the selected algorithm."""
-        if self.nothing:
-            raise IlbrlError(self.nothing)
-        return Policy.load(self.folder / self.selection["overall"]["policy"])
+        overall = self.selection.overall
+        if overall is None or overall.policy is None:
+            raise IlbrlError(self.nothing or "nothing was selected")
+        return Policy.load(self.folder / overall.policy)
 
 
 def run(
@@ -68,22 +87,22 @@ def run(
     with open_session(study, out, executor, change, dashboards, quiet, command, options) as s:
         before = _candidates_calls()
         with envs.closed("a study before its selection"):
-            parts = phases.prepare(s)
-            with showing_progress(s) as working:
-                tuning = phases.tune_evaluator(working, parts)
-                trained = phases.train_candidates(working, parts)
-                evaluated = phases.evaluate_candidates(working, parts, trained, tuning)
-            found = phases.candidates(s, trained, evaluated)
-            selection = phases.select_and_export(s, found, tuning)
-        s.audit.played("candidates_before_selection", _candidates_calls() - before)
-        played = phases.play_once(s, parts, found, selection, again) if study.task else None
-        phases.write_results(s, found, selection)
-        s.audit.finish()
-        s.narrator.say(f"done in {s.narrator.elapsed}: {out}")
+            parts = prepare(s)
+            with showing_progress(s, parts) as working:
+                tuning = calibrate(working, parts)
+                trained = train(working, parts)
+                evaluated = evaluate(working, parts, trained, tuning)
+            found = candidates(s, trained, evaluated)
+            selection = select_and_export(s, found, tuning)
+        s.auditor.played("candidates_before_selection", _candidates_calls() - before)
+        played = final.play_once(s, parts, found, selection, again) if study.task else None
+        write_results(s, found, selection)
+        s.auditor.finish()
+        s.say(f"done in {duration(time.monotonic() - s.started)}: {out}")
         return StudyResult(out, tuning, selection, played, parts.roles)
 
 
-def reveal(out: Path, *, executor: str = "local", quiet: bool = False, **options: Any) -> dict[str, Any]:
+def reveal(out: Path, *, executor: str = "local", quiet: bool = False, **options: Any) -> Scores:
     """After the final evaluation: play the candidates that were not selected, for the regret of selection."""
     if not (out / "study.toml").exists():
         raise IlbrlError(f"{out}: is no run folder: it has no study.toml")
@@ -93,34 +112,180 @@ def reveal(out: Path, *, executor: str = "local", quiet: bool = False, **options
     if not (out / "final.json").exists():
         raise IlbrlError(f"{out}: has no final.json; the others can be revealed once the selected policies were played")
     with open_session(study, out, executor, quiet=quiet, options=options) as s:
-        parts = phases.prepare(s)
-        tuning = read_json(out / "tuning.json", "configurations", "chosen", "updates")
-        trained = phases.training_jobs(study, parts)
-        evaluated = phases.evaluation_jobs(study, parts, trained, tuning)
+        parts = prepare(s)
+        tuning = read_json(out / "tuning.json", TuningRecord, remedy(out / "tuning.json"))
+        trained = training_jobs(study, parts)
+        evaluated = [evaluation_job(study, parts, job, tuning) for job in trained]
         if missing := [job.id for job in (*trained, *evaluated) if not s.store.has(job)]:
             raise IlbrlError(
                 f"{out}: {len(missing)} jobs are missing ({missing[0]}, …); run the study to its end first"
             )
         for job in (*trained, *evaluated):
             s.store.check(job)
-        found, selection = phases.candidates(s, trained, evaluated), read_json(out / "selection.json", "algorithms")
-        selected = phases.chosen_candidates(found, selection)
-        others = [c for c in found if c not in selected and not c.diverged]
-        if not others:
-            raise IlbrlError(
-                f"{out}: nothing is left to reveal: every policy that did not diverge was selected and played"
-            )
+        found = candidates(s, trained, evaluated)
+        selection = read_json(out / "selection.json", Selection, remedy(out / "selection.json"))
         started = time.monotonic()
-        job = final.job(study, parts, [phases.as_entry(c) for c in others], "reveal")
-        (result,) = do(s, parts, [job])
-        scores = read_json(result / "result.json", *phases.SCORES)
-        write_json(out / "reveal.json", scores)
-        what = f"revealed: {len(others)} candidates that were not selected were played"
-        s.audit.played_once("reveal", scores["environment_calls"]["steps"], what)
-        phases.write_results(s, found, selection)
+        scores = final.play_others(s, parts, found, selection)
+        write_results(s, found, selection)
         took = duration(time.monotonic() - started)
-        s.narrator.say(f"reveal: {len(others)} policies that were not selected ({took})")
+        s.say(f"reveal: {len(scores.scores)} policies that were not selected ({took})")
         return scores
+
+
+# --- the phases -------------------------------------------------------------------------------------------------------
+
+
+def prepare(s: Session) -> Parts:
+    """Phases 0 and 1: read and examine the logs, split them by episode, write data.json."""
+    started, before = time.monotonic(), envs.environment_calls("collection").steps
+    logs = load_logs(s.study, quiet=s.quiet)
+    findings = examine(logs)
+    _refuse_changed(s, logs)
+    if s.study.task:
+        require_playable(s.study.task, logs)
+    s.auditor.played("collection", envs.environment_calls("collection").steps - before)
+    warnings = sum(f.grade == "warning" for found in findings.values() for f in found)
+    sizes = " and ".join(f"{len(data):,} {role}" for role, data in logs.items())
+    s.finished("logs", f"{sizes} transitions, {warnings} warnings of the doctor", started)
+    started = time.monotonic()
+    parts = split_logs(s.study, logs)
+    s.auditor.note_data(logs, parts)
+    (labels,) = do(s, parts, [label_job(parts)])
+    s.keep("data.json", describe(s.study, logs, findings, parts, read_result(labels, LabelsRecord)))
+    s.finished("split", " ".join([parts.composition.described(), *parts.composition.notes]), started)
+    return parts
+
+
+def _refuse_changed(s: Session, logs: Logs) -> None:
+    """Other logs under the same names: recorded, and refused once true scores are known."""
+    for difference in s.auditor.changed_data(logs):
+        if (s.folder / "final.json").exists():
+            raise IlbrlError(
+                f"{s.folder}: {difference} has changed since the selected policies were played; use another folder"
+            )
+        s.auditor.event(f"data changed: {difference}")
+
+
+def calibrate(s: Session, parts: Parts) -> TuningRecord:
+    """Phase 2: tuning.json and the known policies' part of values.csv."""
+    started = time.monotonic()
+    if (prepared := preparation_job(s.study, parts)) is not None:
+        do(s, parts, [prepared])
+    (result,) = do(s, parts, [calibration_job(s.study, parts)])
+    tuning = read_result(result, TuningRecord)
+    s.keep("tuning.json", tuning)
+    _keep_values(s, [result])
+    assert tuning.trust is not None
+    s.finished(
+        "tuning",
+        f"{tuning.estimator}: setting {tuning.chosen} of {len(tuning.configurations)} orders the known policies best;"
+        f" verdict: {tuning.trust.verdict} ({'; '.join(tuning.trust.reasons)})",
+        started,
+    )
+    return tuning
+
+
+def train(s: Session, parts: Parts) -> list[Job]:
+    """Phase 3: every configuration × policy seed; curves.csv."""
+    started, jobs = time.monotonic(), training_jobs(s.study, parts)
+    folders = do(s, parts, jobs)
+    s.keep_table("curves.csv", CurveRow, join_tables(CurveRow, [path / "curves.csv" for path in folders], remedy))
+    results = [read_result(path, TrainedRecord) for path in folders]
+    s.auditor.note(device=", ".join(sorted({result.device for result in results})))
+    diverged = sum(m.diverged_at >= 0 for result in results for m in result.members)
+    members, algorithms = sum(job.members for job in jobs), len(s.study.search.algorithms)
+    s.finished("training", f"{members} policies of {algorithms} algorithms, {diverged} diverged", started)
+    return jobs
+
+
+def evaluate(s: Session, parts: Parts, trained: Sequence[Job], tuning: TuningRecord) -> list[Job]:
+    """Phase 4, first half: the offline value of every candidate; values.csv."""
+    started = time.monotonic()
+    calibration = calibration_job(s.study, parts)
+    s.advance(0, total=calibration.updates + planned_updates(s.study, tuning))
+    jobs = [evaluation_job(s.study, parts, job, tuning) for job in trained]
+    folders = do(s, parts, jobs)
+    _keep_values(s, [s.store.path(calibration.id), *folders])
+    words = [e.verdict for path in folders for p in read_result(path, EvaluatedRecord).policies for e in p.estimates]
+    counts = ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words))
+    s.finished("evaluation", f"{len(words)} offline evaluations: {counts}", started)
+    return jobs
+
+
+def _keep_values(s: Session, folders: Sequence[Path]) -> None:
+    files = [path / "values.csv" for path in folders]
+    s.keep_table("values.csv", ValueRow, join_tables(ValueRow, files, remedy, task=s.study.label))
+
+
+def candidates(s: Session, trained: Sequence[Job], evaluated: Sequence[Job]) -> list[Candidate]:
+    """Every candidate with its estimates."""
+    folders = {s.store.path(job.id): read_result(s.store.path(job.id), TrainedRecord) for job in trained}
+    return candidates_of_jobs(folders, [read_result(s.store.path(job.id), EvaluatedRecord) for job in evaluated])
+
+
+def select_and_export(s: Session, found: Sequence[Candidate], tuning: TuningRecord) -> Selection:
+    """Phase 4, second half: selection.json, the winners' policies, results.csv, and a warning in tuning.json."""
+    started = time.monotonic()
+    chosen = select(found, rule_of(s.study), s.study.evaluation.disagreement_penalty)
+    selection = _export(s, found, chosen, tuning)
+    path = s.folder / "selection.json"
+    new = not path.exists() or read_json(path, Selection, remedy(path)) != selection
+    s.keep("selection.json", selection)
+    overall = selection.overall
+    if new:
+        s.auditor.event("selected" if overall else "nothing selected")
+    best = {c.algorithm: c for c in found if c.policy_seed == selection.algorithms[c.algorithm].best_seed}
+    chosen_best = {c.algorithm: c for c in final.chosen_candidates(list(best.values()), selection)}
+    assert tuning.trust is not None
+    trust = replace(tuning.trust, distance_warning=distance_warning(chosen_best, tuning))
+    s.keep("tuning.json", replace(tuning, trust=trust))
+    write_results(s, found, selection)
+    what = f"{overall.algorithm}, configuration {overall.configuration}: {overall.reason}" if overall else None
+    s.finished("selection", what or selection.nothing or "", started)
+    return selection
+
+
+def _export(s: Session, found: Sequence[Candidate], selection: Selection, tuning: TuningRecord) -> Selection:
+    """policies/, all seeds of every selected configuration; the selection with their paths."""
+    written = s.folder / ".policies.partial"
+    shutil.rmtree(written, ignore_errors=True)
+    algorithms = dict(selection.algorithms)
+    for c in final.chosen_candidates(found, selection):
+        entry = algorithms[c.algorithm]
+        assert c.policy is not None
+        policy = Policy.load(c.policy).with_metadata(
+            study=s.study.name, task=s.study.task, configuration=c.configuration, offline_value=entry.value,
+            trust=tuning.trust.verdict if tuning.trust else None,
+        )  # fmt: skip
+        file = Path(c.algorithm) / f"seed{c.policy_seed}.safetensors"
+        policy.save(written / file)
+        algorithms[c.algorithm] = replace(entry, policies=(*entry.policies, f"policies/{file}"))
+        if c.policy_seed == entry.best_seed:
+            policy.save(written / c.algorithm / "best.safetensors")
+    shutil.rmtree(s.folder / "policies", ignore_errors=True)  # killed in between, the next run makes it again
+    if written.exists():
+        written.rename(s.folder / "policies")
+    overall = selection.overall
+    if overall is not None:
+        overall = replace(overall, policy=f"policies/{overall.algorithm}/best.safetensors")
+    return replace(selection, algorithms=algorithms, overall=overall)
+
+
+def distance_warning(best: Mapping[str, Candidate], tuning: TuningRecord) -> str | None:
+    """Which of the best policies lead farther from the data than the known policies vouch for."""
+    limit = tuning.trust.distance_limit if tuning.trust else None
+    distances = {name: c.distance for name, c in best.items() if c.distance is not None}
+    return None if limit is None else ope.distance_warning(distances, limit)
+
+
+def write_results(s: Session, found: Sequence[Candidate], selection: Selection) -> None:
+    """results.csv, with the true scores that are known by now."""
+    files = [path for name in ("final.json", "reveal.json") if (path := s.folder / name).exists()]
+    scored = with_scores(found, [score for path in files for score in final.read_scores(path).scores])
+    chosen = {name: entry.configuration for name, entry in selection.algorithms.items()}
+    marked = [replace(c, selected=chosen.get(c.algorithm) == c.configuration) for c in scored]
+    seeds = estimator_of(s.study).seeds
+    s.keep_table("results.csv", ResultRow, result_rows(marked, s.study.name, s.study.label, seeds))
 
 
 def _candidates_calls() -> int:

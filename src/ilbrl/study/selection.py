@@ -1,96 +1,145 @@
-"""Algorithm 2, phase 4: which configuration of each algorithm is selected, from offline values alone.
+"""Algorithm 2, phase 4: which configuration of each algorithm is selected, from offline values alone. Pure functions.
 
-A policy has *converged* when its training did not diverge, none of its evaluations did, and at least half of them
-converged. A configuration is *eligible* when at least half of its policy seeds have converged; its value is the mean
-over all converged evaluations of policies whose training did not diverge, less `penalty` standard deviations by which
-the evaluation seeds of a policy disagree (0 in the paper). The eligible configuration with the highest
-value wins; ties go to the earlier draw. Its best seed is the converged one with the highest mean.
+Two rules. An estimator whose values settle over updates (Expected SARSA) is judged by the paper's rule, `converged`:
 
-An algorithm none of whose configurations is eligible is judged again with evaluations that are still moving counted as
-converged, and its entry says so: an estimate that needed more updates is worth less, but not nothing. Only where an
-algorithm diverged, in training or in evaluation, nothing of it is selected. An algorithm judged by converged
-evaluations goes before one that was not. Pure functions all.
+    A policy has converged when its training did not diverge, none of its evaluations is void, and at least half of them
+    are sound. A configuration is eligible when at least half of its policy seeds have converged. Its value is the mean
+    over all sound evaluations of policies whose training did not diverge. An algorithm none of whose configurations is
+    eligible is judged again with doubtful evaluations counted as sound, and its entry says so (`moving`): an estimate
+    that needed more updates is worth less, but not nothing. An algorithm judged by sound evaluations goes before one
+    that was not.
+
+Every other estimator is judged by the rule `all`: a configuration's value is the mean over all its policy seeds. A
+policy that diverged, or whose value is void, counts with the lowest value of any candidate: to leave it out would
+favour configurations whose bad seeds drop out. A configuration is eligible when at least half of its seeds have a
+value.
+
+By both rules the eligible configuration with the highest value wins; ties go to the earlier draw. Its best seed is the
+one with the highest value. `penalty` standard deviations by which the evaluations of a policy disagree are taken off
+its value (0 in the paper).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ilbrl.ope.evaluation import lowered
-from ilbrl.study.tables import Candidate
+from ilbrl.results.schema import Chosen, Grade, Overall, Ranked, Selection
+from ilbrl.results.tables import Candidate
 
-CONVERGED, NOT_DIVERGED = ("converged",), ("converged", "moving")
+Rule = Literal["converged", "all"]
+SOUND: tuple[Grade | None, ...] = ("sound", None)
+NOT_VOID: tuple[Grade | None, ...] = ("sound", None, "doubtful")
 
 
 class Judged(NamedTuple):
     """One configuration, as its evaluations show it."""
 
     configuration: int
-    value: float | None  # mean of the evaluations that count; None: there are none
+    value: float | None  # None: no evaluation counts
     value_std_error: float | None  # over policy seeds
-    converged_share: float  # of its policy seeds
+    converged_share: float  # of its policy seeds, those that have a value to count
     eligible: bool
     best_seed: int | None
-    hyperparameters: dict[str, Any]
-
-
-def values_of(candidate: Candidate, counting: Sequence[str] = CONVERGED) -> list[float]:
-    """Values of the evaluations whose verdict is one of `counting`; none where its training diverged."""
-    if candidate.diverged:
-        return []
-    return [e["value"] for e in candidate.estimates if e["verdict"] in counting]
-
-
-def has_converged(candidate: Candidate, counting: Sequence[str] = CONVERGED) -> bool:
-    verdicts = [e["verdict"] for e in candidate.estimates]
-    if candidate.diverged or not verdicts or "diverged" in verdicts:
-        return False
-    return 2 * sum(verdict in counting for verdict in verdicts) >= len(verdicts)
-
-
-def judge(seeds: Sequence[Candidate], counting: Sequence[str] = CONVERGED, penalty: float = 0.0) -> Judged:
-    """One configuration: its candidates differ in the policy seed alone."""
-    settled = [c.policy_seed for c in seeds if has_converged(c, counting)]
-    share = len(settled) / len(seeds)
-    values = {c.policy_seed: v for c in seeds if (v := values_of(c, counting))}
-    means = {seed: lowered(v, penalty) for seed, v in values.items()}
-    counts = [len(v) for v in values.values()]
-    spread = float(np.std(list(means.values()), ddof=1) / np.sqrt(len(means))) if len(means) > 1 else None
-    return Judged(
-        configuration=seeds[0].configuration,
-        value=float(np.average(list(means.values()), weights=counts)) if values else None,
-        value_std_error=spread,
-        converged_share=share,
-        eligible=share >= 0.5 and bool(values),
-        best_seed=max(settled, key=lambda seed: means[seed]) if settled else None,
-        hyperparameters=seeds[0].hyperparameters,
-    )
+    hyperparameters: Mapping[str, Any]
 
 
 class Table(NamedTuple):
     """All configurations of an algorithm, in the order of their draws."""
 
     configurations: list[Judged]
-    moving: bool  # evaluations that are still moving had to count
+    moving: bool  # doubtful evaluations had to count
 
 
-def judge_all(candidates: Sequence[Candidate], penalty: float = 0.0) -> dict[str, Table]:
+def select(candidates: Sequence[Candidate], rule: Rule, penalty: float = 0.0) -> Selection:
+    """What selection.json holds, without the paths of policies, which are not decided here."""
+    judged = judge_all(candidates, rule, penalty)
+    chosen = {name: won for name, table in judged.items() if (won := winner(table.configurations))}
+    entries = {name: _entry(judged[name], chosen.get(name)) for name in judged}
+    if not chosen:
+        return Selection(entries, None, _nothing(candidates))
+    best = max(chosen, key=lambda name: (not judged[name].moving, chosen[name].value, name))
+    reason = _reason(best, {name: (judged[name].moving, c.value) for name, c in chosen.items()})
+    return Selection(entries, Overall(best, chosen[best].configuration, None, chosen[best].value, reason))
+
+
+def judge_all(candidates: Sequence[Candidate], rule: Rule, penalty: float = 0.0) -> dict[str, Table]:
     """Algorithm → its table."""
     groups: dict[str, dict[int, list[Candidate]]] = {}
     for c in candidates:
         groups.setdefault(c.algorithm, {}).setdefault(c.configuration, []).append(c)
-    return {name: _table([by_number[n] for n in sorted(by_number)], penalty) for name, by_number in groups.items()}
+    known = [v for c in candidates if (v := policy_value(c, NOT_VOID, penalty)) is not None]
+    lowest = min(known, default=None)
+    tables = {}
+    for name, by_number in groups.items():
+        configurations = [by_number[n] for n in sorted(by_number)]
+        if rule == "all":
+            tables[name] = Table([judge_by_all(seeds, lowest, penalty) for seeds in configurations], False)
+            continue
+        strict, lenient = (
+            [judge_by_converged(seeds, counting, penalty) for seeds in configurations] for counting in (SOUND, NOT_VOID)
+        )
+        moving = winner(strict) is None and winner(lenient) is not None
+        tables[name] = Table(lenient if moving else strict, moving)
+    return tables
 
 
-def _table(configurations: Sequence[Sequence[Candidate]], penalty: float) -> Table:
-    strict, lenient = (
-        [judge(seeds, counting, penalty) for seeds in configurations] for counting in (CONVERGED, NOT_DIVERGED)
+def policy_value(candidate: Candidate, counting: Sequence[Grade | None], penalty: float = 0.0) -> float | None:
+    """Mean of the evaluations that count, less the penalty; None where there are none, or its training diverged."""
+    values = [] if candidate.diverged else candidate.values(*counting)
+    if not values:
+        return None
+    spread = float(np.std(values, ddof=1)) if penalty and len(values) > 1 else 0.0
+    return float(np.mean(values)) - penalty * spread
+
+
+def has_converged(candidate: Candidate, counting: Sequence[Grade | None] = SOUND) -> bool:
+    grades = [e.grade for e in candidate.estimates]
+    if candidate.diverged or not grades or "void" in grades:
+        return False
+    return 2 * sum(grade in counting for grade in grades) >= len(grades)
+
+
+def judge_by_converged(
+    seeds: Sequence[Candidate], counting: Sequence[Grade | None] = SOUND, penalty: float = 0.0
+) -> Judged:
+    """One configuration by the paper's rule; its candidates differ in the policy seed alone."""
+    settled = [c.policy_seed for c in seeds if has_converged(c, counting)]
+    share = len(settled) / len(seeds)
+    means = {c.policy_seed: v for c in seeds if (v := policy_value(c, counting, penalty)) is not None}
+    counts = [len(c.values(*counting)) for c in seeds if c.policy_seed in means]
+    return Judged(
+        configuration=seeds[0].configuration,
+        value=float(np.average(list(means.values()), weights=counts)) if means else None,
+        value_std_error=_std_error(list(means.values())),
+        converged_share=share,
+        eligible=share >= 0.5 and bool(means),
+        best_seed=max(settled, key=lambda seed: means[seed]) if settled else None,
+        hyperparameters=seeds[0].hyperparameters,
     )
-    moving = winner(strict) is None and winner(lenient) is not None
-    return Table(lenient if moving else strict, moving)
+
+
+def judge_by_all(seeds: Sequence[Candidate], lowest: float | None, penalty: float = 0.0) -> Judged:
+    """One configuration by the mean over all its seeds; `lowest` stands for the value of a policy that has none."""
+    means = {c.policy_seed: v for c in seeds if (v := policy_value(c, NOT_VOID, penalty)) is not None}
+    filled = [means.get(c.policy_seed, lowest) for c in seeds]
+    values = [value for value in filled if value is not None]
+    share = len(means) / len(seeds)
+    return Judged(
+        configuration=seeds[0].configuration,
+        value=float(np.mean(values)) if means else None,
+        value_std_error=_std_error(values),
+        converged_share=share,
+        eligible=share >= 0.5,
+        best_seed=max(means, key=lambda seed: means[seed]) if means else None,
+        hyperparameters=seeds[0].hyperparameters,
+    )
+
+
+def _std_error(values: Sequence[float]) -> float | None:
+    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
 
 
 def winner(configurations: Sequence[Judged]) -> Judged | None:
@@ -99,29 +148,28 @@ def winner(configurations: Sequence[Judged]) -> Judged | None:
     return max(eligible, key=lambda c: (c.value, -c.configuration)) if eligible else None
 
 
-def select(candidates: Sequence[Candidate], penalty: float = 0.0) -> dict[str, Any]:
-    """selection.json (docs/runs.md), without the paths of policies, which are not decided here."""
-    judged = judge_all(candidates, penalty)
-    chosen = {name: won for name, table in judged.items() if (won := winner(table.configurations))}
-    selection: dict[str, Any] = {"algorithms": {name: _entry(judged[name], chosen.get(name)) for name in judged}}
-    if not chosen:
-        selection["overall"] = None
-        selection["nothing"] = (
-            "Nothing was selected: in every configuration of every algorithm over half of the policy seeds diverged"
-            f" ({_fates(candidates)}). Smaller learning rates or more data may help; tuning.json and curves.csv show"
-            " where it went wrong."
-        )
-        return selection
-    best = max(chosen, key=lambda name: (not judged[name].moving, chosen[name].value, name))
-    won = chosen[best]
-    selection["overall"] = {
-        "algorithm": best,
-        "configuration": won.configuration,
-        "value": won.value,
-        "reason": _reason(best, {name: (judged[name].moving, c.value) for name, c in chosen.items()}),
-    }
-    selection["nothing"] = None
-    return selection
+# --- in words ---------------------------------------------------------------------------------------------------------
+
+
+def _entry(table: Table, won: Judged | None) -> Chosen:
+    eligible = sum(c.eligible for c in table.configurations)
+    ranked = tuple(Ranked(c.configuration, c.value, c.converged_share, c.eligible) for c in table.configurations)
+    if won is None:
+        reason = f"none of its {len(ranked)} configurations is eligible: too many policy seeds diverged"
+        return Chosen(eligible=eligible, table=ranked, reason=reason)
+    caveat = ", from evaluations of which too few had converged: some were still moving" if table.moving else ""
+    return Chosen(
+        configuration=won.configuration,
+        hyperparameters=dict(won.hyperparameters),
+        value=won.value,
+        value_std_error=won.value_std_error,
+        eligible=eligible,
+        converged_share=won.converged_share,
+        best_seed=won.best_seed,
+        moving=table.moving,
+        table=ranked,
+        reason=f"the highest offline value ({won.value:.4g}) of {eligible} eligible configurations{caveat}",
+    )
 
 
 def _reason(best: str, chosen: Mapping[str, tuple[bool, float | None]]) -> str:
@@ -138,39 +186,12 @@ def _reason(best: str, chosen: Mapping[str, tuple[bool, float | None]]) -> str:
     return f"{reason}; {', '.join(after)} {verbs} after"
 
 
-def _entry(table: Table, won: Judged | None) -> dict[str, Any]:
-    eligible = sum(c.eligible for c in table.configurations)
-    shown = [c._asdict() for c in table.configurations]
-    columns = ("configuration", "value", "converged_share", "eligible")
-    entry = {
-        "configuration": None,
-        "hyperparameters": {},
-        "value": None,
-        "value_std_error": None,
-        "eligible": eligible,
-        "converged_share": None,
-        "best_seed": None,
-        "moving": table.moving,
-        "policies": [],
-        "table": [{name: row[name] for name in columns} for row in shown],
-        "reason": f"none of its {len(shown)} configurations is eligible: too many policy seeds diverged",
-    }
-    if won is None:
-        return entry
-    caveat = ", from evaluations of which too few had converged: some were still moving" if table.moving else ""
-    taken = ("configuration", "hyperparameters", "value", "value_std_error", "converged_share", "best_seed")
-    return (
-        entry
-        | {name: won._asdict()[name] for name in taken}
-        | {"reason": f"the highest offline value ({won.value:.4g}) of {eligible} eligible configurations{caveat}"}
-    )
-
-
-def _fates(candidates: Sequence[Candidate]) -> str:
-    verdicts = [e["verdict"] for c in candidates if not c.diverged for e in c.estimates]
+def _nothing(candidates: Sequence[Candidate]) -> str:
+    grades = [e.grade for c in candidates if not c.diverged for e in c.estimates]
     diverged = sum(c.diverged for c in candidates)
     return (
-        f"training diverged for {diverged} of {len(candidates)} policies; of {len(verdicts)} evaluations"
-        f" {verdicts.count('converged')} converged, {verdicts.count('moving')} were still moving and"
-        f" {verdicts.count('diverged')} diverged"
+        "Nothing was selected: in every configuration of every algorithm over half of the policy seeds have no value"
+        f" (training diverged for {diverged} of {len(candidates)} policies; of {len(grades)} evaluations"
+        f" {grades.count('sound')} are sound, {grades.count('doubtful')} doubtful and {grades.count('void')} void)."
+        " Smaller learning rates or more data may help; tuning.json and curves.csv show where it went wrong."
     )

@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from ilbrl.base.errors import IlbrlError
+from ilbrl.base.files import append, locked
 from ilbrl.base.progress import Advance, progress
+from ilbrl.base.records import differences, write_csv, write_json
 from ilbrl.learning.loggers import DASHBOARDS
-from ilbrl.study import executors, folder
-from ilbrl.study.audit import Audit
-from ilbrl.study.evaluator import settings_of
-from ilbrl.study.folder import read_json
-from ilbrl.study.jobs import Job, Store
+from ilbrl.results.schema import TrainedRecord, TuningRecord
+from ilbrl.study import executors
+from ilbrl.study.audit import Auditor
+from ilbrl.study.estimator import estimator_of
+from ilbrl.study.evaluation import calibration_job
+from ilbrl.study.jobs import Job, Store, digest, read_result
 from ilbrl.study.logs import Parts
-from ilbrl.study.narration import Narrator, duration
 from ilbrl.study.search import draw
 from ilbrl.study.study import Study
 
 PHASES = ("logs", "split", "tuning", "training", "evaluation", "selection", "final")
+MOST_POLICIES = 100_000  # of one study
 
 
 @dataclass(frozen=True)
@@ -34,15 +39,32 @@ class Session:
     folder: Path
     store: Store
     execute: executors.Execute
-    audit: Audit
-    narrator: Narrator
+    auditor: Auditor
+    quiet: bool
     dashboards: tuple[str, ...]
+    started: float
     advance: Advance = lambda n=1, note="", total=None: None
 
-    def say(self, phase: str, what: str, started: float) -> None:
+    def say(self, line: str) -> None:
+        """On standard error (unless quiet) and in log.txt."""
+        if not self.quiet:
+            print(line, file=sys.stderr, flush=True)
+        note(self.folder, line)
+
+    def finished(self, phase: str, what: str, started: float) -> None:
         """One line about a finished phase."""
         number = f"{PHASES.index(phase) + 1}/{len(PHASES)}"
-        self.narrator.say(f"{number} {phase:<11}{what} ({duration(time.monotonic() - started)})")
+        self.say(f"{number} {phase:<11}{what} ({duration(time.monotonic() - started)})")
+
+    def keep(self, name: str, record: Any) -> None:
+        """Write a JSON file of the run folder, and record in the audit what it is."""
+        write_json(self.folder / name, record)
+        self.auditor.vouch(name, self.folder / name)
+
+    def keep_table(self, name: str, kind: type, rows: Iterable[Any]) -> None:
+        """The same for a CSV file."""
+        write_csv(self.folder / name, kind, rows)
+        self.auditor.vouch(name, self.folder / name)
 
 
 @contextmanager
@@ -62,62 +84,120 @@ def open_session(
             raise IlbrlError(f"no dashboard {name!r}: there are {', '.join(DASHBOARDS)}")
     planned_updates(study)  # checks every range and setting before anything is written
     execute = executors.executor(executor, **(options or {}))
-    with folder.alone(out):
-        changed = folder.claim(out, study, change)
-        audit, narrator = Audit(out), Narrator(out, quiet)
-        audit.begin(study, executor, command)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        raise IlbrlError(f"{str(out)[:80]}: cannot be used as a run folder ({error})") from None
+    busy = f"{out}: another run is at work here ({{holder}}); wait for it, stop it, or use another folder"
+    with locked(out / ".lock", busy):
+        changed = claim(out, study, change)
+        auditor = Auditor(out)
+        auditor.begin(study, executor, command)
         for difference in changed:
-            audit.event(f"study changed: {difference}")
+            auditor.event(f"study changed: {difference}")
         (out / "jobs").mkdir(exist_ok=True)
         try:
-            yield Session(study, out, Store(out / "jobs"), execute, audit, narrator, tuple(dashboards))
+            yield Session(study, out, Store(out / "jobs"), execute, auditor, quiet, tuple(dashboards), time.monotonic())
         except BaseException as error:
-            narrator.note(f"stopped: {type(error).__name__} {error}")
+            note(out, f"stopped: {type(error).__name__} {error}")
             raise
 
 
+def claim(folder: Path, study: Study, change: bool) -> list[str]:
+    """Write study.toml, or check that the folder's is the same; what differs, where a `change` was asked for."""
+    path, played = folder / "study.toml", (folder / "final.json").exists()
+    if played and not path.exists():
+        raise IlbrlError(
+            f"{folder}: holds true scores (final.json) and no study.toml that says of what; use another folder"
+        )
+    changed = differences(Study.load(path), study) if path.exists() else []
+    if changed and not (change or played or _nothing_done(folder)):
+        raise IlbrlError(
+            f"{folder}: belongs to another study ({'; '.join(changed)}); use another folder, or say --change to go on"
+            " here with the new one: only what depends on the difference is computed again"
+        )
+    if changed and played:
+        raise IlbrlError(
+            f"{folder}: its selected policies were already played in the environment, and a study changed after that is"
+            f" no longer blind ({'; '.join(changed)}); use another folder"
+        )
+    study.save(path)
+    return changed
+
+
+def _nothing_done(folder: Path) -> bool:
+    """Whether a run began here and finished no job: such a folder belongs to nobody, and a typo costs nothing."""
+    finished = (path for path in (folder / "jobs").glob("*") if not path.name.startswith("."))
+    return (folder / "audit.json").exists() and not any(finished)
+
+
 @contextmanager
-def showing_progress(s: Session) -> Iterator[Session]:
+def showing_progress(s: Session, parts: Parts) -> Iterator[Session]:
     """The same session with a bar over all updates of the study, where standard error is a terminal."""
-    with progress(s.study.name, planned_updates(s.study), "updates", s.narrator.quiet) as advance:
+    total = calibration_job(s.study, parts).updates + planned_updates(s.study)
+    with progress(s.study.name, total, "updates", s.quiet) as advance:
         yield replace(s, advance=advance)
 
 
 def do(s: Session, parts: Parts, jobs: Sequence[Job]) -> list[Path]:
-    """The folders of these jobs' results; those that are not there yet are done now."""
+    """The folders of these jobs' results; those that are not there yet are done now. The audit vouches for them."""
     missing = [job for job in jobs if not s.store.has(job)]
-    for job in jobs:
-        if job not in missing:
-            s.store.check(job)
+    vouched = {job.id: s.store.check(job) for job in jobs if job not in missing}
     finished = len(jobs) - len(missing)
     s.advance(sum(job.updates for job in jobs if job not in missing))
 
-    def note() -> str:
+    def doing() -> str:
         return f"{jobs[0].kind}: job {min(finished + 1, len(jobs))} of {len(jobs)}, {jobs[0].members} members"
 
     def done(job: Job) -> None:
         nonlocal finished
         finished += 1
+        vouched[job.id] = digest(s.store.path(job.id) / "job.json")
         if job.kind == "train":
             _tell_dashboards(s, job)
 
-    s.execute(missing, parts, s.store, lambda updates: s.advance(updates, note=note()), done)
+    s.execute(missing, parts, s.store, lambda updates: s.advance(updates, note=doing()), done)
+    s.auditor.note(jobs=s.auditor.audit.jobs | vouched)
     return [s.store.path(job.id) for job in jobs]
 
 
-def planned_updates(study: Study, evaluation_updates: int | None = None) -> int:
-    """Of the whole study; what evaluations of candidates take is known once the evaluator is tuned."""
-    evaluation, seeds = study.evaluation, len(study.evaluation_seeds)
-    drawn = [draw(study.search, name, study.seed) for name in study.search.algorithms]
-    policies = sum(map(len, drawn)) * study.training.seeds
-    tuning = 2 * len(settings_of(evaluation)) * seeds * evaluation.evaluation_updates
-    return tuning + policies * (study.training.updates + seeds * (evaluation_updates or evaluation.evaluation_updates))
+def planned_updates(study: Study, tuning: TuningRecord | None = None) -> int:
+    """Of the candidates, in training and evaluation; a calibration may find that evaluation needs fewer."""
+    drawn = len(study.search.algorithms) * study.search.configurations * study.training.seeds
+    if drawn > MOST_POLICIES:
+        raise IlbrlError(
+            f"search.configurations: {len(study.search.algorithms)} algorithms × {study.search.configurations:,}"
+            f" configurations × {study.training.seeds:,} seeds are {drawn:,} policies; at most {MOST_POLICIES:,} make"
+            " one study"
+        )
+    for name in study.search.algorithms:
+        draw(study.search, name, study.seed)
+    chosen = estimator_of(study)
+    each = chosen.estimator.updates(chosen.config, chosen.seeds)
+    if tuning is not None and tuning.updates is not None:
+        each = tuning.updates * len(chosen.seeds)
+    return drawn * (study.training.updates + each)
 
 
 def _tell_dashboards(s: Session, job: Job) -> None:
     result = s.store.path(job.id)
-    members = [m["policy"].removesuffix(".safetensors") for m in read_json(result / "result.json")["members"]]
+    members = [m.policy.removesuffix(".safetensors") for m in read_result(result, TrainedRecord).members]
     for name in s.dashboards:
         with DASHBOARDS[name](s.folder / name, f"{job.inputs['algorithm']}-{job.id[-8:]}", members) as log:
             for line in (result / "metrics.jsonl").read_text().splitlines():
                 log(json.loads(line))
+
+
+def note(folder: Path, line: str) -> None:
+    """Into log.txt alone."""
+    append(folder / "log.txt", f"{datetime.now().isoformat(timespec='seconds')}  {line}")
+
+
+def duration(seconds: float) -> str:
+    """`41 s`, `3 min 5 s`, `2 h 10 min`."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

@@ -8,19 +8,37 @@ The command line reads the same classes, so every field is also an option of `il
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from ilbrl.base import records
 from ilbrl.base.errors import IlbrlError
-from ilbrl.study import toml
 
 if TYPE_CHECKING:
     from ilbrl.study.run import StudyResult
 
 EVERY = "all"  # in search.ranges: every algorithm that has the setting
 PRESETS = Path(__file__).parent / "presets"
+SEEDS_PER_STUDY = 1000
+
+LIMITS: dict[str, tuple[float, float]] = {
+    "seed": (0, 2**32 // SEEDS_PER_STUDY - 1),  # seeds of policies have 32 bits: larger ones would repeat smaller ones
+    "data.expert_episodes": (1, 10**9),
+    "data.training_transitions": (1, 10**12),
+    "data.evaluation_transitions": (1, 10**12),
+    "data.validation_transitions": (1, 10**12),
+    "search.configurations": (1, 10_000),
+    "training.seeds": (1, SEEDS_PER_STUDY),
+    "training.updates": (1, 10**12),
+    "training.members_per_job": (1, 10**6),
+    "training.divergence_factor": (1e-9, 1e300),
+    "evaluation.evaluation_seeds": (1, SEEDS_PER_STUDY),
+    "evaluation.disagreement_penalty": (0, 1e6),
+    "final.episodes": (1, 10**6),
+    "final.environment_seeds": (1, 10**6),
+}
+"""Field → smallest and largest value."""
 
 
 def preset_names() -> list[str]:
@@ -29,20 +47,23 @@ def preset_names() -> list[str]:
 
 @dataclass(frozen=True)
 class Data:
-    """The logs, and how they are split by episode. `{task}` in a name stands for the study's task."""
+    """The logs, and how they are split by episode. `{task}` in a name stands for the study's task.
+
+    A size that is left out follows the data; one that is stated is an upper limit.
+    """
 
     expert: str = "{task}/expert"
     """The expert's logs: a file, or a built-in name such as hopper/expert."""
-    exploratory: str = "{task}/medium"
+    logs: str = "{task}/medium"
     """All other logs."""
-    expert_episodes: int = 18
+    expert_episodes: int | None = None
     """Expert episodes that the algorithms may learn from; the rest of the expert's logs serves evaluation."""
-    training_transitions: int = 600_000
-    """Training split: the expert episodes, filled up with exploratory ones."""
-    evaluation_transitions: int = 500_000
-    """What the off-policy evaluator learns from."""
-    validation_transitions: int = 200_000
-    """Half expert, half exploratory: initial states to estimate values at, and the known policies' true returns."""
+    training_transitions: int | None = None
+    """Training split: the expert episodes, filled up with other logs."""
+    evaluation_transitions: int | None = None
+    """What the estimator learns from, of each of the two logs."""
+    validation_transitions: int | None = None
+    """Half expert, half logs: initial states to estimate values at, and the known policies' true returns."""
 
 
 @dataclass(frozen=True)
@@ -74,15 +95,14 @@ class Training:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The off-policy evaluator: settings are tried on the known policies, and the best judges the candidates."""
+    """Off-policy evaluation: an estimator is calibrated on the known policies, and then values the candidates."""
 
-    grid: str = "default"
-    """Settings to try: default (18), paper (48), paper-choice (1), small."""
-    evaluation_seeds: int = 3
-    evaluation_updates: int = 100_000
-    """Of each evaluation in tuning; candidates get as many as the known policies needed to converge."""
-    evaluator: dict[str, str] = field(default_factory=dict)
-    """Changes to every setting of the grid: `hidden` → `[64, 64]`, `dtype` → `bfloat16`."""
+    estimator: str = "expected_sarsa"
+    """How policies are valued (docs/evaluation.md)."""
+    settings: dict[str, str] = field(default_factory=dict)
+    """Settings of the estimator, in every configuration that is tried: `hidden` → `[64, 64]`, `updates` → `50000`."""
+    evaluation_seeds: int | None = None
+    """Evaluations of each policy; by default what suits the estimator."""
     disagreement_penalty: float = 0.0
     """Standard deviations over evaluation seeds by which selection lowers a policy's value; the paper's is 0."""
 
@@ -107,7 +127,7 @@ class Study:
     """Of the splits, the draws of hyper-parameters, and all training and evaluation."""
     data: Data = field(default_factory=Data)
     known: dict[str, str] = field(default_factory=dict)
-    """Known policies to tune the evaluator on: NAME.policy (a file or built-in name), NAME.logs (expert or exploratory:
+    """Known policies to calibrate the estimator on: NAME.policy (a file or built-in name), NAME.logs (expert or logs:
     whose episodes are its own), NAME.variant (sampled or mean). Empty: the policies that come with the logs."""
     search: Search = field(default_factory=Search)
     training: Training = field(default_factory=Training)
@@ -117,44 +137,36 @@ class Study:
     @staticmethod
     def load(path: str | Path) -> Study:
         """A TOML file, or a preset by its name; what it does not name keeps its default."""
-        preset = PRESETS / f"{path}.toml"
-        if not Path(path).is_file() and preset.is_file():
-            return toml.read(Study, preset)
-        if not Path(path).exists():
-            raise IlbrlError(f"{path}: cannot be read (no such file), nor is it a preset: {', '.join(preset_names())}")
-        return toml.read(Study, Path(path))
+        if str(path) in preset_names() and not Path(path).is_file():
+            return records.read_toml(PRESETS / f"{path}.toml", Study)
+        try:
+            return records.read_toml(Path(path), Study)
+        except IlbrlError as error:
+            if Path(path).suffix == ".toml":
+                raise
+            raise IlbrlError(f"{error}, nor is it a preset: {', '.join(preset_names())}") from None
 
     def save(self, path: str | Path) -> None:
         """Write every field, defaults included."""
-        toml.write(self, Path(path))
+        records.write_toml(Path(path), self)
 
     def run(self, out: str | Path, **options: Any) -> StudyResult:
-        """All phases, continuing in the folder `out` where an earlier run stopped; see `protocol.run.run`."""
+        """All phases, continuing in the folder `out` where an earlier run stopped; see `ilbrl.study.run.run`."""
         from ilbrl.study.run import run
 
         return run(self, Path(out), **options)
 
     def __post_init__(self) -> None:
-        for where, smallest in {
-            "data.expert_episodes": 1, "data.training_transitions": 1, "data.evaluation_transitions": 1,
-            "data.validation_transitions": 1, "search.configurations": 1, "training.seeds": 1, "training.updates": 1,
-            "training.members_per_job": 1, "evaluation.evaluation_seeds": 1, "evaluation.evaluation_updates": 1,
-            "evaluation.disagreement_penalty": 0, "final.episodes": 1, "final.environment_seeds": 1, "seed": 0,
-        }.items():  # fmt: skip
+        for where, (smallest, largest) in LIMITS.items():
             value: Any = self
             for part in where.split("."):
                 value = getattr(value, part)
-            if not smallest <= value < math.inf:
-                raise IlbrlError(f"{where}: must be at least {smallest}, got {value}")
-        if self.evaluation.disagreement_penalty and self.evaluation.evaluation_seeds < 2:
+            if value is not None and not smallest <= value <= largest:  # also false for NaN
+                raise IlbrlError(f"{where}: must be between {smallest:,} and {largest:,}, got {value}")
+        if self.evaluation.disagreement_penalty and self.evaluation.evaluation_seeds == 1:
             raise IlbrlError(
                 "evaluation.disagreement_penalty: one evaluation seed has nobody to disagree with;"
                 " set evaluation.evaluation_seeds to 2 or more"
-            )
-        if not 0 < self.training.divergence_factor < math.inf:
-            raise IlbrlError(
-                f"training.divergence_factor: must be a finite number above 0, got {self.training.divergence_factor};"
-                " a very large one marks next to nothing"
             )
         if self.final.episodes % self.final.environment_seeds:
             raise IlbrlError(
@@ -167,11 +179,11 @@ class Study:
     @property
     def policy_seeds(self) -> list[int]:
         """0, 1, … for study seed 0; 1000, 1001, … for 1: no training repeats in another study's."""
-        return [1000 * self.seed + i for i in range(self.training.seeds)]
+        return [SEEDS_PER_STUDY * self.seed + i for i in range(self.training.seeds)]
 
-    @property
-    def evaluation_seeds(self) -> list[int]:
-        return [1000 * self.seed + i for i in range(self.evaluation.evaluation_seeds)]
+    def evaluation_seeds(self, usual: int) -> list[int]:
+        """Likewise; `usual`: how many, where the study does not say."""
+        return [SEEDS_PER_STUDY * self.seed + i for i in range(self.evaluation.evaluation_seeds or usual)]
 
     @property
     def label(self) -> str:

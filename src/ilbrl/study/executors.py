@@ -1,26 +1,62 @@
-"""Jobs on a Ray cluster: one task per job, a whole GPU each where the cluster has GPUs.
+"""Who does the jobs. Executors never regroup them: the same jobs give the same results everywhere.
 
-Nothing is assumed about file systems: the split logs travel through Ray's object store, what a job builds on travels
-with it, and its files come back as bytes, which the driver writes. A worker or node that dies costs the jobs it was at,
-which Ray starts again elsewhere. Progress moves when a job is done.
+An executor is `execute(jobs, parts, store, report, done)`: it does the jobs (in any order), tells `report` of updates
+as far as it can, leaves every result in the store and calls `done(job)` after each.
+
+`local` does them here, one after the other; each population spreads over all devices of this machine.
+`ray` does them on a Ray cluster: one task per job, a whole GPU each where the cluster has GPUs. Nothing is assumed
+about file systems: the split logs travel through Ray's object store, what a job builds on travels with it, and its
+files come back as bytes, which the driver writes. A worker or node that dies costs the jobs it was at, which Ray starts
+again elsewhere. Progress moves when a job is done.
 """
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import jax
+
 from ilbrl.base.errors import IlbrlError
-from ilbrl.study.jobs import Job, Report, Store, unfinished
-from ilbrl.study.kinds import work
+from ilbrl.base.processes import usable_cores
+from ilbrl.study.jobs import Job, Report, Store, contents, work, write_files
 from ilbrl.study.logs import Parts
 
 RETRIES = 5  # of a job whose worker died
 
+Execute = Callable[[Sequence[Job], Parts, Store, Report, Callable[[Job], None]], None]
 
-def execute(
+
+def executor(name: str, **options: Any) -> Execute:
+    """The executor of this name; options (Ray's `address`, say) are its own."""
+    if name not in EXECUTORS:
+        raise IlbrlError(f"no executor {name!r}: there are {', '.join(EXECUTORS)}")
+    return partial(EXECUTORS[name], **options)
+
+
+def spread_over_cores() -> None:
+    """Make every core a device of its own, so that a population fills them: small networks keep one core busy each.
+
+    For commands, before they first use JAX; where it is in use already, its devices stay as they are.
+    """
+    with contextlib.suppress(RuntimeError):
+        jax.config.update("jax_num_cpu_devices", usable_cores())
+
+
+def on_this_machine(
+    jobs: Sequence[Job], parts: Parts, store: Store, report: Report, done: Callable[[Job], None]
+) -> None:
+    for job in jobs:
+        work(job, parts, {id: store.path(id) for id in job.upstream}, store.workplace(job), report)
+        store.finish(job)
+        done(job)
+
+
+def on_ray(
     jobs: Sequence[Job],
     parts: Parts,
     store: Store,
@@ -54,7 +90,7 @@ def execute(
             report(job.updates)
             done(job)
     finally:
-        for unfinished_task in pending:  # Ctrl-C, or a job that failed: the cluster shall not work on for nobody
+        for unfinished_task in pending:  # Ctrl-C, or a job that failed: nobody waits for the others any more
             ray.cancel(unfinished_task, force=True)
 
 
@@ -77,11 +113,11 @@ def _elsewhere(job: Job, parts: Parts, upstream: dict[str, dict[str, bytes]]) ->
     with tempfile.TemporaryDirectory(prefix="ilbrl-job-") as name:
         here = Path(name)
         for id, files in upstream.items():
-            (here / id).mkdir()
-            for file, content in files.items():
-                (here / id / file).write_bytes(content)
+            write_files(here / id, files)
         folder = here / "result"
         folder.mkdir()
-        work(job, parts, [here / id for id in job.upstream], folder, lambda updates: None)
-        aside = set(unfinished(folder))
-        return {path.name: path.read_bytes() for path in folder.iterdir() if path not in aside}
+        work(job, parts, {id: here / id for id in job.upstream}, folder, lambda updates: None)
+        return contents(folder)
+
+
+EXECUTORS: dict[str, Callable[..., None]] = {"local": on_this_machine, "ray": on_ray}

@@ -1,0 +1,106 @@
+"""Whether the files of a run folder are what the study wrote.
+
+audit.json has the SHA-256 of every file that a report shows (`files`) and of every job's job.json (`jobs`), which has
+those of the job's own files. So a file that was edited afterwards disagrees with the audit. final.json, reveal.json and
+tuning.json are copies of job results, and are also compared with these, where the jobs are still there.
+
+This finds accidents and edits of single files. Somebody who rewrites the whole folder, audit and jobs included, is not
+found out: nothing here is signed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from ilbrl.base.errors import IlbrlError
+from ilbrl.base.records import parse_json, read_text
+from ilbrl.results.schema import Audit
+
+SHOWN = (
+    "data.json", "tuning.json", "results.csv", "curves.csv", "values.csv", "selection.json", "final.json",
+    "reveal.json",
+)  # fmt: skip
+COPIES = {"final.json": "final-", "reveal.json": "final-", "tuning.json": "calibrate-"}
+"""File → how the id of the job begins whose result it repeats."""
+
+
+class Vouched(NamedTuple):
+    """What can be said of one file."""
+
+    state: Literal["agrees", "disagrees", "unchecked"]
+    why: str  # a sentence
+
+
+def vouch(folder: Path, audit: Audit) -> dict[str, Vouched]:
+    """Shown file → whether it is what the study wrote; files that are not there are left out."""
+    return {name: _vouch(folder, name, audit) for name in SHOWN if _is_file(folder / name)}
+
+
+def _vouch(folder: Path, name: str, audit: Audit) -> Vouched:
+    recorded = audit.files.get(name)
+    if recorded is not None and _digest(folder / name) != recorded:
+        return Vouched("disagrees", f"{name} is not what the study wrote: its hash differs from the one in audit.json.")
+    if name in COPIES:
+        of_jobs = _vouch_copy(folder, name, audit)
+        if of_jobs is not None:
+            return of_jobs
+    if recorded is None:
+        return Vouched("unchecked", f"{name} cannot be checked: audit.json has no hash of it.")
+    return Vouched("agrees", f"{name} is what the study wrote, by its hash in audit.json.")
+
+
+def _vouch_copy(folder: Path, name: str, audit: Audit) -> Vouched | None:
+    """A copy against the jobs that are still there; None: there is none to compare it with."""
+    own = [path for path in _jobs(folder, COPIES[name]) if _is_whole(path, audit.jobs.get(path.name))]
+    if not own:
+        return None
+    shown = _without_warning(_plain(folder / name))
+    if any(_without_warning(_plain(path / "result.json")) == shown for path in own):
+        return Vouched("agrees", f"{name} is the result of a job in this folder.")
+    return Vouched("disagrees", f"{name} is not the result of any job in this folder.")
+
+
+def _jobs(folder: Path, prefix: str) -> list[Path]:
+    try:
+        return sorted(path for path in (folder / "jobs").glob(f"{prefix}*") if path.is_dir())
+    except OSError:
+        return []
+
+
+def _is_whole(job: Path, recorded: str | None) -> bool:
+    """Whether a job's result is what it left: job.json as the audit knows it, result.json as job.json knows it."""
+    if recorded is None or _digest(job / "job.json") != recorded:
+        return False
+    record = _plain(job / "job.json")
+    files = record.get("files") if isinstance(record, Mapping) else None
+    return isinstance(files, Mapping) and files.get("result.json") == _digest(job / "result.json")
+
+
+def _without_warning(plain: Any) -> Any:
+    """tuning.json gets a warning about the selected policies after its job is done."""
+    trust = plain.get("trust") if isinstance(plain, Mapping) else None
+    return {**plain, "trust": {**trust, "distance_warning": None}} if isinstance(trust, Mapping) else plain
+
+
+def _plain(path: Path) -> Any:
+    try:
+        return parse_json(read_text(path), path.name)
+    except IlbrlError:
+        return None
+
+
+def _digest(path: Path) -> str | None:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest() if _is_file(path) else None
+    except OSError:
+        return None
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:
+        return False

@@ -1,0 +1,176 @@
+"""The estimator of a study: which one, with which settings, and what is kept of its answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, get_type_hints
+
+from ilbrl import ope
+from ilbrl.base.errors import IlbrlError
+from ilbrl.base.records import to_plain
+from ilbrl.learning.config import check_value
+from ilbrl.ope.estimates import Choices
+from ilbrl.results.schema import (
+    EstimateRecord,
+    Grade,
+    KnownEstimate,
+    KnownRecord,
+    TriedSetting,
+    TrustRecord,
+    TuningRecord,
+)
+from ilbrl.study.search import parse
+from ilbrl.study.selection import Rule
+from ilbrl.study.study import Study
+
+DISCOUNT = 0.99  # of the discounted returns in final.json, where the estimator has none of its own
+
+
+class Valuer(NamedTuple):
+    """The estimator that a study names, and its configuration."""
+
+    estimator: ope.Estimator
+    config: Any
+    seeds: list[int]
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """In the inputs of a job."""
+        return {"estimator": self.estimator.name, "config": to_plain(self.config), "seeds": self.seeds}
+
+
+def estimator_of(study: Study) -> Valuer:
+    """The study's settings hold for every configuration that a calibration tries."""
+    estimator = ope.find(study.evaluation.estimator)
+    changes = changes_of(estimator, study.evaluation.settings)
+    return Valuer(
+        with_settings(estimator, changes), estimator.changed(changes), study.evaluation_seeds(estimator.seeds)
+    )
+
+
+def with_settings(estimator: ope.Estimator, changes: Mapping[str, Any]) -> ope.Estimator:
+    """The estimator, whose choices all have these settings; a change may make two of them alike."""
+
+    def choices(config: Any, evidence: ope.Evidence) -> Choices:
+        found = estimator.choices(config, evidence)
+        return Choices(list(dict.fromkeys(estimator.changed(changes, c) for c in found.configs)), found.notes)
+
+    return replace(estimator, choices=choices)
+
+
+def changes_of(estimator: ope.Estimator, settings: Mapping[str, str]) -> dict[str, Any]:
+    """Setting → value, of the type that the estimator's configuration says."""
+    changes = {}
+    for name, text in settings.items():
+        field = f"evaluation.settings.{name}"
+        kind, (value, *_) = parse(text, field)
+        if kind != "constant":
+            raise IlbrlError(f"{field}: takes one value, not {text!r}")
+        *outer, last = name.split(".")
+        hint: Any = estimator.Config
+        for part in (*outer, last):
+            hints = get_type_hints(hint) if hasattr(hint, "__dataclass_fields__") else {}
+            if part not in hints:
+                there = ", ".join(hints) or "no parts"
+                raise IlbrlError(f"{field}: {estimator.name} has no such setting; there are {there}")
+            hint = hints[part]
+        if hint is not str or last == "dtype":
+            check_value(last, hint, value, field)
+        changes[name] = float(value) if hint is float else value
+    return changes
+
+
+def discount_of(study: Study) -> float:
+    """The discount at which true discounted returns are recorded: the estimator's own, if it has one."""
+    gamma = getattr(estimator_of(study).config, "gamma", 1.0)
+    return gamma if gamma < 1 else DISCOUNT
+
+
+def rule_of(study: Study) -> Rule:
+    """The paper's rule for an estimator whose values converge over updates; for others every seed counts."""
+    return "converged" if "converged" in estimator_of(study).estimator.verdicts else "all"
+
+
+# --- records ----------------------------------------------------------------------------------------------------------
+
+
+def estimate_records(found: ope.Estimates, name: str, seeds: Sequence[int]) -> tuple[EstimateRecord, ...]:
+    """One per evaluation seed or member of an ensemble, each with its own verdict where it has one."""
+    estimate, trace = found[name], found.traces.get(name)
+    records = []
+    for i, value in enumerate(estimate.parts or (estimate.value,)):
+        word = estimate.verdict if trace is None else trace.verdicts[i]
+        grade: Grade = found.grades[word]
+        seed = (seeds[i] if i < len(seeds) else i) if trace is None else trace.seeds[i]
+        decided_at = None if trace is None else int(trace.decided_at[i])
+        records.append(EstimateRecord(int(seed), None if grade == "void" else float(value), word, grade, decided_at))
+    return tuple(records)
+
+
+def tuning_record(found: ope.Calibration) -> TuningRecord:
+    """tuning.json."""
+    trust, seen = found.trust, found.trust.seen
+    estimates = found.estimates
+    return TuningRecord(
+        estimator=found.estimator,
+        quantity=str(found.quantity),
+        configurations=tuple(_tried(number, found) for number in range(len(found.table))),
+        chosen=found.chosen,
+        config=to_plain(found.config),
+        updates=getattr(found.config, "updates", None),
+        trust=TrustRecord(
+            verdict=trust.verdict,
+            reasons=trust.reasons,
+            rule=trust.rule,
+            rank_error=seen.rank_error,
+            spearman=seen.spearman,
+            kendall=seen.kendall,
+            bias=seen.bias,
+            relative_value_error=seen.value_error,
+            regret_at_1=seen.regret_at_k[0],
+            regret_at_k=seen.regret_at_k,
+            intervals={name: estimate.interval for name, estimate in estimates.policies.items()},
+            distances={name: estimate.distance for name, estimate in estimates.policies.items()},
+            distance_limit=trust.limit,
+            error=trust.error,
+        ),
+        known={
+            known.name: KnownRecord(
+                known.episodes.source,
+                known.variant,
+                found.truths[known.name].value,
+                found.truths[known.name].std_error,
+                found.truths[known.name].episodes,
+            )
+            for known in found.known
+        },
+        notes=found.notes,
+    )
+
+
+def _tried(number: int, found: ope.Calibration) -> TriedSetting:
+    row, grades = found.table[number], found.estimates.grades
+    seen, unseen = (
+        {
+            name: KnownEstimate(
+                estimate.value,
+                estimate.std_error,
+                found.truths[name].value,
+                found.truths[name].std_error,
+                estimate.verdict,
+                estimate.parts,
+            )
+            for name, estimate in estimates.items()
+        }
+        for estimates in (row.seen, row.unseen)
+    )
+    return TriedSetting(
+        id=number,
+        settings=to_plain(row.config),
+        rank_error=row.seen_check.rank_error,
+        value_error=row.seen_check.value_error,
+        diverged=sum(grades[estimate.verdict] == "void" for estimate in row.seen.values()),
+        policies=seen,
+        unseen=unseen,
+    )

@@ -1,0 +1,178 @@
+"""Phases 2 and 4: an estimator is calibrated on the known policies, then it values every candidate, from logs alone.
+
+Three kinds of job: `prepare` does what depends on no policy (the models of a data set), once; `calibrate` tries
+settings on the known policies and judges the chosen one; `evaluate` values the policies of one training job.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ilbrl import ope
+from ilbrl.base.records import from_json, write_csv
+from ilbrl.policy import Policy
+from ilbrl.results.schema import EvaluatedPolicy, EvaluatedRecord, TrainedRecord, TuningRecord
+from ilbrl.results.tables import ValueRow
+from ilbrl.study.estimator import changes_of, estimate_records, estimator_of, tuning_record, with_settings
+from ilbrl.study.jobs import Job, Task, counted, fingerprint
+from ilbrl.study.logs import Parts
+from ilbrl.study.study import Study
+
+PARTS_READ = ("training_expert", "training_logs", "evaluation_expert", "evaluation_logs", "validation")
+"""Of the training part only its normaliser, and the expert's steps where logs carry no rewards."""
+
+
+def _data(parts: Parts) -> dict[str, str]:
+    return {name: parts.hashes[name] for name in PARTS_READ}
+
+
+def preparation_job(study: Study, parts: Parts) -> Job | None:
+    """None: the estimator has nothing to prepare."""
+    chosen = estimator_of(study)
+    return None if chosen.estimator.prepare is None else Job("prepare", chosen.inputs | {"data": _data(parts)})
+
+
+def calibration_job(study: Study, parts: Parts) -> Job:
+    chosen, prepared = estimator_of(study), preparation_job(study, parts)
+    settings = chosen.estimator.choices(chosen.config, parts.evidence).configs
+    return Job(
+        "calibrate",
+        chosen.inputs
+        | {
+            "settings": dict(study.evaluation.settings),
+            "known": {
+                known.name: {
+                    "policy": fingerprint(known.policy),
+                    "variant": known.variant,
+                    "episodes": known.episodes.content_hash,
+                    "log": known.log,
+                }
+                for known in parts.known
+            },
+            "data": _data(parts),
+        },
+        upstream=() if prepared is None else (prepared.id,),
+        updates=len(parts.known) * sum(chosen.estimator.updates(c, chosen.seeds) for c in settings),
+        members=len(parts.known) * len(settings) * len(chosen.seeds),
+    )
+
+
+def evaluation_job(study: Study, parts: Parts, trained: Job, tuning: TuningRecord) -> Job:
+    """The job that values what `trained` trains, with the configuration that the calibration has chosen."""
+    chosen, prepared = estimator_of(study), preparation_job(study, parts)
+    members = trained.members * len(chosen.seeds)
+    return Job(
+        "evaluate",
+        {
+            **chosen.inputs,
+            "config": tuning.config,
+            "setting": tuning.chosen,
+            "data": _data(parts),
+        },
+        upstream=(trained.id,) if prepared is None else (trained.id, prepared.id),
+        updates=members * (tuning.updates or 0),
+        members=members,
+    )
+
+
+# --- their work -------------------------------------------------------------------------------------------------------
+
+
+def prepare_estimator(task: Task) -> None:
+    estimator, config = _read(task.inputs)
+    assert estimator.prepare is not None
+    estimator.prepare(
+        task.parts.evidence,
+        [config],
+        task.inputs["seeds"],
+        workplace=task.folder,
+        log=counted(task.report),
+        quiet=True,
+    )
+    task.finish({"estimator": estimator.name})
+
+
+def calibrate_estimator(task: Task) -> None:
+    """result.json is tuning.json; values.csv has the known policies' values over updates."""
+    estimator, config = _read(task.inputs)
+    changes = changes_of(estimator, task.inputs["settings"])
+    found = ope.calibrate(
+        task.parts.known,
+        task.parts.evidence,
+        with_settings(estimator, changes),
+        config,
+        task.inputs["seeds"],
+        workplace=_workplace(task),
+        log=counted(task.report),
+        quiet=True,
+    )
+    rows = [
+        row
+        for number, tried in enumerate(found.table)
+        for row in _value_rows(tried.traces, number, lambda name: {"stage": "tuning", "policy": name})
+    ]
+    write_csv(task.folder / "values.csv", ValueRow, rows)
+    task.finish(tuning_record(found))
+
+
+def evaluate_group(task: Task) -> None:
+    """Policies whose training diverged are left out: they cannot be selected whatever they are worth."""
+    estimator, config = _read(task.inputs)
+    trained, folder = task.result("train", TrainedRecord), task.of_kind("train")
+    members = {m.policy: m for m in trained.members if m.diverged_at < 0}
+    judged, rows = [], []
+    if members:
+        found = ope.estimate(
+            {name: Policy.load(folder / name) for name in members},
+            task.parts.evidence,
+            estimator,
+            config,
+            task.inputs["seeds"],
+            workplace=_workplace(task),
+            log=counted(task.report),
+            quiet=True,
+        )
+        for name, member in members.items():
+            key = (trained.algorithm, member.configuration, member.policy_seed)
+            estimate = found[name]
+            parts = estimate_records(found, name, task.inputs["seeds"])
+            judged.append(EvaluatedPolicy(*key, estimate.distance, parts))
+
+        def whose(name: str) -> dict[str, Any]:
+            m = members[name]
+            key = {"algorithm": trained.algorithm, "configuration": m.configuration, "policy_seed": m.policy_seed}
+            return {"stage": "candidates", **key}
+
+        rows = _value_rows(found.traces, task.inputs["setting"], whose)
+    write_csv(task.folder / "values.csv", ValueRow, rows)
+    task.finish(EvaluatedRecord(tuple(judged)))
+
+
+def _read(inputs: Mapping[str, Any]) -> tuple[ope.Estimator, Any]:
+    estimator = ope.find(inputs["estimator"])
+    return estimator, from_json(estimator.Config, inputs["config"], f"a job of {estimator.name}")
+
+
+def _workplace(task: Task) -> Path:
+    """A folder that goes when the job is finished, in which the estimator finds what was prepared."""
+    place = task.folder / "checkpoints"
+    place.mkdir(exist_ok=True)
+    for id, prepared in task.upstream.items():
+        if id.startswith("prepare-"):
+            shutil.copytree(prepared, place, dirs_exist_ok=True)
+    return place
+
+
+def _value_rows(
+    traces: Mapping[str, ope.Trace], setting: Any, whose: Callable[[str], dict[str, Any]]
+) -> Iterator[ValueRow]:
+    """The course of every value, where the estimator has one to show; `whose`: policy → its columns."""
+    for name, trace in traces.items():
+        empty = dict.fromkeys(("policy", "algorithm", "configuration", "policy_seed"))
+        columns = {**empty, **whose(name), "ope_configuration": str(setting)}
+        for seed, values in zip(trace.seeds, trace.values):
+            for update, value in zip(trace.updates, values):
+                yield ValueRow(**columns, evaluation_seed=int(seed), update=int(update), value=float(f"{value:.6g}"))

@@ -1,0 +1,193 @@
+"""Phase 5: the selected policies are played in the environment, once; the others afterwards, where that is asked for.
+
+Jobs of the kind `final` are the only ones that may touch an environment.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ilbrl import envs
+from ilbrl.base.errors import IlbrlError
+from ilbrl.base.records import read_json
+from ilbrl.policy import Policy
+from ilbrl.results.folder import remedy
+from ilbrl.results.schema import Reference, Score, Scores, Selection
+from ilbrl.results.tables import Candidate, with_scores
+from ilbrl.study.estimator import discount_of
+from ilbrl.study.jobs import Job, Task, fingerprint, read_result
+from ilbrl.study.logs import Parts
+from ilbrl.study.session import Session, do
+from ilbrl.study.study import Study
+
+FINAL = "final evaluation"  # the event of the audit
+
+
+def final_job(study: Study, parts: Parts, candidates: Sequence[Candidate], purpose: str) -> Job:
+    """With the selected policies (purpose `final`) the policies behind the logs are played too, for comparison."""
+    references = {role: fingerprint(policy) for role, policy in _behind(parts, purpose).items()}
+    return Job(
+        "final",
+        {
+            "task": study.task,
+            "episodes": study.final.episodes,
+            "environment_seeds": study.final.environment_seeds,
+            "discount": discount_of(study),
+            "policies": [[*c.key, c.job, c.policy.name if c.policy else None] for c in candidates],
+            "purpose": purpose,
+            "references": references,
+        },
+        upstream=tuple(sorted({c.job for c in candidates if c.job})),
+        members=len(candidates) + len(references),
+    )
+
+
+def play(task: Task) -> None:
+    """The work of a `final` job: every policy with its mean action, in the same environments."""
+    inputs, entries = task.inputs, task.inputs["policies"]
+    envs.import_module_of(inputs["task"])  # the name was checked before the study began, perhaps on another machine
+    policies = [Policy.load(task.upstream[job] / file) for _, _, _, job, file in entries]
+    behind = _behind(task.parts, inputs["purpose"])
+    before = asdict(envs.environment_calls(inputs["purpose"]))
+    played = _played([*policies, *behind.values()], inputs)
+    calls = {name: n - before[name] for name, n in asdict(envs.environment_calls(inputs["purpose"])).items()}
+    task.finish(
+        Scores(
+            episodes=inputs["episodes"],
+            environment_seeds=inputs["environment_seeds"],
+            environment_calls=calls,
+            task=inputs["task"],
+            discount=inputs["discount"],
+            scores=tuple(_score(inputs["task"], entry, each) for entry, each in zip(entries, played)),
+            references={role: _reference(inputs["task"], each) for role, each in zip(behind, played[len(entries) :])},
+        )
+    )
+
+
+Episodes = Mapping[str, np.ndarray]
+"""`returns`, `discounted_returns`, `lengths` → [E]."""
+
+
+def _played(policies: Sequence[Any], inputs: Mapping[str, Any]) -> list[Episodes]:
+    """The episodes of each policy: as many of each environment seed as of the others."""
+    each = inputs["episodes"] // inputs["environment_seeds"]
+    options = {"quiet": True, "purpose": inputs["purpose"], "gamma": inputs["discount"]}
+    by_seed = [
+        list(envs.rollout_all(policies, inputs["task"], each, seed, **options))
+        for seed in range(inputs["environment_seeds"])
+    ]
+    names = ("returns", "discounted_returns", "lengths")
+    return [
+        {name: np.concatenate([getattr(of_seed[p], name) for of_seed in by_seed]) for name in names}
+        for p in range(len(policies))
+    ]
+
+
+def _score(task: str, entry: Sequence[Any], episodes: Episodes) -> Score:
+    algorithm, configuration, policy_seed, job, _ = entry
+    returns = episodes["returns"]
+    return Score(
+        algorithm,
+        configuration,
+        policy_seed,
+        job,
+        return_mean=float(returns.mean()),
+        return_std=float(returns.std(ddof=1)) if len(returns) > 1 else None,
+        score=_normalised(task, returns),
+        episodes=len(returns),
+        **_columns(episodes),
+    )
+
+
+def _reference(task: str, episodes: Episodes) -> Reference:
+    returns = episodes["returns"]
+    return Reference(true_return=float(returns.mean()), true_score=_normalised(task, returns), **_columns(episodes))
+
+
+def _normalised(task: str, returns: np.ndarray) -> float | None:
+    scores = envs.normalised_score(task, returns)
+    return None if scores is None else float(scores.mean())
+
+
+def _columns(episodes: Episodes) -> dict[str, Any]:
+    return {name: tuple(column.tolist()) for name, column in episodes.items()}
+
+
+def _behind(parts: Parts, purpose: str) -> dict[str, Any]:
+    """Role → the policy behind its logs, where these are played for comparison."""
+    return {parts.roles[known.name]: known.policy for known in parts.known} if purpose == "final" else {}
+
+
+# --- the phase --------------------------------------------------------------------------------------------------------
+
+
+def play_once(
+    s: Session, parts: Parts, found: Sequence[Candidate], selection: Selection, again: bool = False
+) -> Scores | None:
+    """The selected policies in the environment, once; what is recorded is shown, not played again."""
+    path, started, chosen = s.folder / "final.json", time.monotonic(), chosen_candidates(found, selection)
+    if not chosen:
+        return None
+    if path.exists() and not again:
+        recorded = read_scores(path)
+        own = [c for c in with_scores(chosen, recorded.scores) if c.true is not None]
+        if not len(chosen) == len(recorded.scores) == len(own):
+            raise IlbrlError(
+                f"{path}: holds the scores of another selection, and the final evaluation happens once; use another"
+                " folder, or say --again to play these policies too, which the audit records"
+            )
+        s.auditor.played_once("final", recorded.environment_calls["steps"], FINAL)
+        s.finished("final", "played before: the recorded scores stand (--again repeats it; the audit says so)", started)
+        return recorded
+    job = final_job(s.study, parts, chosen, "final")
+    repeated = path.exists()
+    if repeated:
+        s.auditor.event(f"{FINAL} repeated and overwritten by name (--again)")
+        shutil.rmtree(s.store.path(job.id), ignore_errors=True)
+    scores = _do(s, parts, job, "final.json")
+    if repeated:
+        s.auditor.played("final", scores.environment_calls["steps"])
+    s.auditor.played_once("final", scores.environment_calls["steps"], FINAL)
+    s.finished("final", f"{len(chosen)} policies, {scores.episodes} episodes each in {s.study.task}", started)
+    return scores
+
+
+def play_others(s: Session, parts: Parts, found: Sequence[Candidate], selection: Selection) -> Scores:
+    """The candidates that were not selected, for the regret of selection."""
+    selected = {c.key for c in chosen_candidates(found, selection)}
+    others = [c for c in found if c.key not in selected and not c.diverged]
+    if not others:
+        raise IlbrlError(
+            f"{s.folder}: nothing is left to reveal: every policy that did not diverge was selected and played"
+        )
+    scores = _do(s, parts, final_job(s.study, parts, others, "reveal"), "reveal.json")
+    what = f"revealed: {len(others)} candidates that were not selected were played"
+    s.auditor.played_once("reveal", scores.environment_calls["steps"], what)
+    return scores
+
+
+def _do(s: Session, parts: Parts, job: Job, name: str) -> Scores:
+    (result,) = do(s, parts, [job])
+    scores = read_result(result, Scores)
+    s.keep(name, scores)
+    return scores
+
+
+def read_scores(path: Path) -> Scores:
+    scores = read_json(path, Scores, remedy(path))
+    if "steps" not in scores.environment_calls:
+        raise IlbrlError(f"{path}: environment_calls.steps: not there; {remedy(path)}")
+    return scores
+
+
+def chosen_candidates(found: Sequence[Candidate], selection: Selection) -> list[Candidate]:
+    """All seeds of the selected configurations whose training did not diverge."""
+    chosen = {name: entry.configuration for name, entry in selection.algorithms.items()}
+    return [c for c in found if chosen.get(c.algorithm) == c.configuration and not c.diverged]

@@ -1,0 +1,164 @@
+"""Phase 3: rows are labelled once, and every configuration × policy seed of every algorithm is trained.
+
+Two kinds of job: `label` searches the soft-support labels of the training part, and `train` trains one group of
+configurations × policy seeds of one algorithm as one population. Both read the training part alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from ilbrl.agents import AGENTS
+from ilbrl.agents.fit import Learned, fit
+from ilbrl.base.provenance import versions
+from ilbrl.base.records import from_json, to_plain, write_csv
+from ilbrl.learning.batches import Spec
+from ilbrl.learning.loggers import json_lines, together
+from ilbrl.results.schema import LabelsRecord, TrainedMember, TrainedRecord
+from ilbrl.results.tables import CurveRow
+from ilbrl.rewards import Labels, soft_support
+from ilbrl.study.jobs import Job, Task, counted
+from ilbrl.study.logs import Parts
+from ilbrl.study.search import Configuration, draw, grouped
+from ilbrl.study.study import Study
+
+BINS = np.linspace(0, 1, 41)
+POINTS = 200  # of a curve
+PARTS_READ = ("training_expert", "training_logs")
+
+
+# --- labels -----------------------------------------------------------------------------------------------------------
+
+
+def label_job(parts: Parts) -> Job:
+    return Job("label", {"data": {name: parts.hashes[name] for name in PARTS_READ}})
+
+
+def label_rows(task: Task) -> None:
+    """The work of a `label` job: labels.npz, and their summary for data.json."""
+    split = task.parts.composition
+    features = soft_support.standard_features(Spec.of(split.training))
+    labels = soft_support.label(split.training_expert, split.training_logs, features, quiet=True)
+    labels.save(task.folder / "labels.npz")
+    task.finish(summary(labels))
+
+
+def read_labels(folder: Path) -> Labels:
+    """What `label_rows` left."""
+    with np.load(folder / "labels.npz", allow_pickle=False) as arrays:
+        reward, distance, nearest = arrays["reward"], arrays["distance"], arrays["nearest"]
+        return Labels(reward, distance, nearest, float(arrays["d_max"]), int(arrays["expert_rows"]))
+
+
+def summary(labels: Labels) -> LabelsRecord:
+    """Histograms and coverage. The expert is covered where one of its steps is the nearest of some logged step."""
+    expert, logs = np.split(labels.reward, [labels.expert_rows])
+    nearest = np.unique(labels.nearest[labels.expert_rows :])
+    return LabelsRecord(
+        d_max=labels.d_max,
+        bins=tuple(BINS.tolist()),
+        expert=tuple(np.histogram(expert, BINS)[0].tolist()),
+        logs=tuple(np.histogram(logs, BINS)[0].tolist()),
+        coverage={"covered_share": len(nearest) / labels.expert_rows, "mean_reward": float(logs.mean())},
+    )
+
+
+# --- training ---------------------------------------------------------------------------------------------------------
+
+
+def training_jobs(study: Study, parts: Parts) -> list[Job]:
+    """One per group of configurations that one compiled program can train."""
+    training = study.training
+    return [
+        training_job(study, parts, group)
+        for algorithm in study.search.algorithms
+        for group in grouped(draw(study.search, algorithm, study.seed), training.seeds, training.members_per_job)
+    ]
+
+
+def training_job(study: Study, parts: Parts, group: Sequence[Configuration]) -> Job:
+    members, algorithm = len(group) * study.training.seeds, group[0].algorithm
+    return Job(
+        "train",
+        {
+            "algorithm": algorithm,
+            "configurations": [
+                {"number": c.number, "hyperparameters": to_plain(c.hyperparameters), "config": to_plain(c.config)}
+                for c in group
+            ],
+            "seeds": study.policy_seeds,
+            "updates": study.training.updates,
+            "divergence_factor": study.training.divergence_factor,
+            "data": {name: parts.hashes[name] for name in PARTS_READ},
+        },
+        upstream=(label_job(parts).id,) if _is_labelled(algorithm) else (),
+        updates=members * study.training.updates,
+        members=members,
+    )
+
+
+def train_group(task: Task) -> None:
+    """The work of a `train` job: policies, metrics.jsonl, curves.csv."""
+    algorithm, seeds, asked = task.inputs["algorithm"], task.inputs["seeds"], task.inputs["configurations"]
+    agent, split = AGENTS[algorithm], task.parts.composition
+    configs = [from_json(agent.Config, c["config"], f"a training job of {algorithm}") for c in asked]
+    labels = read_labels(task.of_kind("label")) if _is_labelled(algorithm) else None
+    learned = fit(
+        algorithm,
+        split.training_expert,
+        split.training_logs,
+        config=configs,
+        seeds=seeds,
+        updates=task.inputs["updates"],
+        divergence_factor=task.inputs["divergence_factor"],
+        out=task.folder,
+        log=together(json_lines(task.folder / "metrics.jsonl"), counted(task.report)),
+        prepared=_prepare(algorithm, task.parts, [(c, seed) for c in configs for seed in seeds], labels),
+        quiet=True,
+    )
+    members = []
+    for p, (c, seed) in enumerate((c, seed) for c in asked for seed in seeds):
+        name = f"configuration{c['number']}-seed{seed}.safetensors"
+        learned.files[p].rename(task.folder / name)
+        diverged_at = int(learned.fitted.diverged_at[p])
+        members.append(TrainedMember(c["number"], seed, c["hyperparameters"], name, diverged_at))
+    write_csv(task.folder / "curves.csv", CurveRow, _curves(algorithm, members, learned))
+    task.finish(
+        TrainedRecord(
+            algorithm,
+            tuple(members),
+            task.inputs["updates"],
+            learned.fitted.seconds / len(members),
+            jax.devices()[0].device_kind,
+            versions(),
+        )
+    )
+
+
+def _is_labelled(algorithm: str) -> bool:
+    """Whether the algorithm is rewarded by soft support, which the `label` job has searched already."""
+    return AGENTS[algorithm].reward is soft_support.REWARD
+
+
+def _prepare(algorithm: str, parts: Parts, population: Sequence[tuple[Any, int]], labels: Labels | None) -> Any:
+    """The doctor has seen these logs before they were split: nothing is examined again."""
+    from ilbrl.agents.agent import prepare
+
+    expert, logs = parts.composition.training_expert, parts.composition.training_logs
+    return prepare(AGENTS[algorithm], expert, logs, *zip(*population), labels=labels, quiet=True)
+
+
+def _curves(algorithm: str, members: Sequence[TrainedMember], learned: Learned) -> Iterator[CurveRow]:
+    metrics = learned.fitted.metrics
+    points = np.unique(np.linspace(0, len(metrics["update"]) - 1, POINTS).astype(int)) if metrics else []
+    for p, member in enumerate(members):
+        key = (algorithm, member.configuration, member.policy_seed)
+        for name, values in metrics.items():
+            if name != "update":
+                for i in points:
+                    yield CurveRow(*key, int(metrics["update"][i]), name, float(f"{values[i, p]:.6g}"))
