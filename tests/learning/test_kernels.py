@@ -10,7 +10,8 @@ import pytest
 from ilbrl.learning import kernels, nets
 from ilbrl.learning.kernels import blocks
 
-needs_gpu = pytest.mark.skipif(jax.default_backend() != "gpu", reason="needs a GPU")
+needs_triton = pytest.mark.skipif(blocks.plgpu is None, reason="this JAX has no Triton backend")
+needs_gpu = pytest.mark.skipif(jax.default_backend() != "gpu" or blocks.plgpu is None, reason="needs a GPU")
 
 
 @pytest.fixture
@@ -39,6 +40,7 @@ def values_and_gradients(mlp, seed, rows, sizes, layer_norm, count=2):
     return jax.tree.leaves(jax.jit(jax.value_and_grad(loss, argnums=(0, 1)))(layers, x))
 
 
+@needs_triton
 @pytest.mark.parametrize("layer_norm", [False, True])
 @pytest.mark.parametrize(
     ("rows", "sizes", "count"),
@@ -55,6 +57,7 @@ def test_values_and_gradients_are_the_plain_networks(rows, sizes, count, layer_n
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6 * np.abs(theirs).max())
 
 
+@needs_triton
 @pytest.mark.parametrize("layer_norm", [False, True])
 @pytest.mark.parametrize("wanted", [0, 1])
 def test_gradients_of_layers_or_of_inputs_alone(wanted, layer_norm, exact):
@@ -69,6 +72,7 @@ def test_gradients_of_layers_or_of_inputs_alone(wanted, layer_norm, exact):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
+@needs_triton
 @pytest.mark.parametrize("layer_norm", [False, True])
 def test_the_first_of_stacked_networks(layer_norm, exact):
     layers = jax.vmap(lambda key: stacked(key, 2, [23, 128, 128, 1], layer_norm))(
@@ -116,7 +120,8 @@ def test_who_runs_them(monkeypatch):
     def supported(*hidden):
         return kernels.supports(nets.init_mlp(jax.random.key(0), [3, *hidden, 1]))
 
-    assert supported(128, 128) == (jax.default_backend() == "gpu")
+    assert supported(128, 128) == (jax.default_backend() == "gpu" and blocks.plgpu is not None)
+    monkeypatch.setattr(blocks, "plgpu", object())
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     assert supported(128, 128)
     assert supported(256, 256, 256)
