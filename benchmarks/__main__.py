@@ -1,4 +1,4 @@
-"""`make bench`: every speed benchmark that runs on a CPU, one after the other."""
+"""`make bench`: every benchmark that runs on a CPU in minutes, one after the other."""
 
 import subprocess
 import sys
@@ -10,6 +10,8 @@ SCRIPTS = (
     "collection_speed",
     "load_large",
     "phased_q_learning",
+    "lemmas",
+    "tabular_regret",
     "bootstrap_speed",
 )
 

@@ -20,7 +20,7 @@ AT_THE_EDGE = {
     "gymnasium": {"envs", "tabular"},  # tabular reads toy-text tables
     "mujoco": {"envs"},
     "faiss": {"rewards"},
-    "tyro": {"cli", "tabular"},  # the experiments are a command of their own
+    "tyro": {"cli"},
     "minari": {"data"},
     "onnx": {"policy"},
     "pandas": {"data"},

@@ -38,10 +38,10 @@ def test_json_holds_every_quantity_exactly(capsys):
     assert answer["ell"] == 221188
     assert answer["N"] == 242417
     assert answer["expert_samples"] == 564_480_000
-    assert answer["exploratory_samples"] == answer["N"] * answer["m"] * answer["ell"]
+    assert answer["logs_samples"] == answer["N"] * answer["m"] * answer["ell"]
     assert answer["gamma"] == pytest.approx(0.99992060971737)
     assert answer["log10"]["m"] == pytest.approx(24.490, abs=1e-3)
-    assert {"eta", "eta_prime", "nu", "N_corrected", "simplified_ell", "exploratory_order"} <= answer.keys()
+    assert {"eta", "eta_prime", "nu", "N_corrected", "simplified_ell", "logs_order"} <= answer.keys()
 
 
 def test_kappa_and_reward_norm_make_beta(capsys):
@@ -68,10 +68,10 @@ def test_counts_too_large_for_json_readers_become_logarithms(capsys):
 
 
 def test_backwards(capsys):
-    code, out, _ = run(capsys, *KNOWN, "--expert-samples", "564480000", "--exploratory-samples", "1e50", "--json")
+    code, out, _ = run(capsys, *KNOWN, "--expert-samples", "564480000", "--logs-samples", "1e50", "--json")
     assert code == 0
     assert json.loads(out)["epsilon"] == pytest.approx(0.1, rel=1e-4)
-    code, out, _ = run(capsys, *KNOWN, "--expert-samples", "1000", "--exploratory-samples", "1000")
+    code, out, _ = run(capsys, *KNOWN, "--expert-samples", "1000", "--logs-samples", "1000")
     assert code == 1
     assert "guarantee nothing" in out
 

@@ -14,7 +14,7 @@ def run(capsys, *words):
 
 
 def test_frozen_lake_is_drawn_as_arrows_with_its_scores(capsys):
-    code, out, _ = run(capsys, "--env", "FrozenLake-v1", "--expert-steps", "500", "--exploratory-steps", "5000")
+    code, out, _ = run(capsys, "--env", "FrozenLake-v1", "--expert-steps", "500", "--logs-steps", "5000")
     assert code == 0
     rows = [line.split() for line in out.splitlines()]
     assert ["←H←H"] * 3 in rows  # expert, ILBRL and BC agree on the second row, holes in place
@@ -23,7 +23,7 @@ def test_frozen_lake_is_drawn_as_arrows_with_its_scores(capsys):
 
 
 def test_json_and_reproducibility(capsys):
-    words = ["--env", "garnet:10x3", "--expert-steps", "50", "--exploratory-steps", "500", "--json", "--seed", "3"]
+    words = ["--env", "garnet:10x3", "--expert-steps", "50", "--logs-steps", "500", "--json", "--seed", "3"]
     first, second = (json.loads(run(capsys, *words)[1]) for _ in range(2))
     assert first == second
     assert first["scores"]["expert"] == {
@@ -36,7 +36,7 @@ def test_json_and_reproducibility(capsys):
 
 
 def test_optimism_is_a_named_choice(capsys):
-    words = ["--env", "grid:6x6", "--expert-steps", "40", "--exploratory-steps", "50", "--json"]
+    words = ["--env", "grid:6x6", "--expert-steps", "40", "--logs-steps", "50", "--json"]
     careful, bold = (json.loads(run(capsys, *words, "--unseen", u)[1]) for u in ("pessimistic", "optimistic"))
     assert careful["imitation_policy"] != bold["imitation_policy"]
 

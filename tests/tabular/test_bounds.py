@@ -51,8 +51,8 @@ def test_the_documented_example_recomputed_from_the_printed_formulas():
     assert b.N_corrected == math.ceil(sweep * math.log(80 * 4 * b.m * ell / 0.05))
     assert b.expert_samples == b.expert_samples_support == 128 * 20 * 5 * 21**2 * 100
     assert b.expert_samples_confidence == math.ceil(7200 * 5 * 21**2 * math.log(80))
-    assert b.exploratory_samples == b.N * b.m * b.ell
-    assert b.exploratory_samples_corrected == b.N_corrected * b.m * b.ell
+    assert b.logs_samples == b.N * b.m * b.ell
+    assert b.logs_samples_corrected == b.N_corrected * b.m * b.ell
     assert b.T == 72
 
 
@@ -116,19 +116,19 @@ def test_erratum_delta_over_all_sweeps():
 def test_samples_fall_as_the_target_is_relaxed_and_grow_with_difficulty():
     base = theorem1(PROBLEM, EPSILON, DELTA)
     for easier in (theorem1(PROBLEM, 0.2, DELTA), theorem1(PROBLEM, EPSILON, 0.1)):
-        assert easier.exploratory_samples < base.exploratory_samples
+        assert easier.logs_samples < base.logs_samples
     for change in ({"beta": 4.0}, {"lambda2": 0.9}, {"p_min": 0.004}, {"states": 30}, {"expert_mixing_time": 6}):
-        assert theorem1(replace(PROBLEM, **change), EPSILON, DELTA).exploratory_samples > base.exploratory_samples
+        assert theorem1(replace(PROBLEM, **change), EPSILON, DELTA).logs_samples > base.logs_samples
     assert theorem1(replace(PROBLEM, lambda2=-0.8), EPSILON, DELTA) == base  # only |λ₂| counts
 
 
 def test_the_order_form_scales_as_printed():
-    order = [theorem1(replace(PROBLEM, beta=beta), EPSILON, DELTA).exploratory_order for beta in (1e6, 1e9)]
+    order = [theorem1(replace(PROBLEM, beta=beta), EPSILON, DELTA).logs_order for beta in (1e6, 1e9)]
     assert float(order[1] / order[0]) == pytest.approx(1e18, rel=0.5)  # β⁶ and a logarithm
     for epsilon in (1e-3, 1e-6):  # the exact bound grows no faster than its O-form
         small, smaller = theorem1(PROBLEM, epsilon, DELTA), theorem1(PROBLEM, epsilon / 10, DELTA)
-        growth = smaller.exploratory_samples / small.exploratory_samples
-        assert growth <= smaller.exploratory_order / small.exploratory_order
+        growth = smaller.logs_samples / small.logs_samples
+        assert growth <= smaller.logs_order / small.logs_order
 
 
 def test_nothing_overflows():
@@ -143,7 +143,7 @@ def test_the_way_back_finds_the_epsilon_it_came_from():
         b = theorem1(PROBLEM, epsilon, DELTA)
         plenty = 10**60
         assert guaranteed_epsilon(PROBLEM, DELTA, b.expert_samples, plenty) == pytest.approx(epsilon, rel=1e-4)
-        back = guaranteed_epsilon(PROBLEM, DELTA, plenty, b.exploratory_samples_corrected)
+        back = guaranteed_epsilon(PROBLEM, DELTA, plenty, b.logs_samples_corrected)
         assert back == pytest.approx(epsilon, rel=1e-4)
     assert guaranteed_epsilon(PROBLEM, DELTA, 1_000, 10**60) is None
 

@@ -16,10 +16,10 @@ from ilbrl.tabular.planning import average_optimum
 from ilbrl.tabular.worlds import garnet, grid_world
 
 
-def logs(mdp, expert_steps, exploratory_steps, seed):
+def expert_and_logs(mdp, expert_steps, logs_steps, seed):
     rng = np.random.default_rng(seed)
     expert = average_optimum(mdp).policy
-    return rollout(mdp, expert, expert_steps, rng), rollout(mdp, uniform_policy(mdp), exploratory_steps, rng), expert
+    return rollout(mdp, expert, expert_steps, rng), rollout(mdp, uniform_policy(mdp), logs_steps, rng), expert
 
 
 def test_intrinsic_reward_is_the_indicator_of_the_expert_log():
@@ -31,9 +31,9 @@ def test_intrinsic_reward_is_the_indicator_of_the_expert_log():
 
 def test_ilbrl_is_phased_q_learning_on_the_union_under_the_intrinsic_reward():
     mdp = garnet(8, 3, np.random.default_rng(0))
-    expert_log, exploratory, _ = logs(mdp, 20, 200, 0)
-    found = ilbrl(expert_log, exploratory, 8, 3, Config(gamma=0.9, phases=50))
-    source = batch(concatenate_logs([expert_log, exploratory]), 8, 3, 0.9)
+    expert_log, logs, _ = expert_and_logs(mdp, 20, 200, 0)
+    found = ilbrl(expert_log, logs, 8, 3, Config(gamma=0.9, phases=50))
+    source = batch(concatenate_logs([expert_log, logs]), 8, 3, 0.9)
     by_hand = phased_q_learning(intrinsic_reward(expert_log, 8, 3), source, 0.9, 50)
     np.testing.assert_array_equal(found.action_values, by_hand.action_values)
 
@@ -41,8 +41,8 @@ def test_ilbrl_is_phased_q_learning_on_the_union_under_the_intrinsic_reward():
 def test_with_plenty_of_data_the_expert_is_recovered():
     for seed in range(3):
         mdp = garnet(15, 3, np.random.default_rng(seed))
-        expert_log, exploratory, expert = logs(mdp, 5_000, 20_000, seed)
-        policy = ilbrl(expert_log, exploratory, 15, 3).policy
+        expert_log, logs, expert = expert_and_logs(mdp, 5_000, 20_000, seed)
+        policy = ilbrl(expert_log, logs, 15, 3).policy
         assert total_variation(occupancy(mdp, policy), occupancy(mdp, expert)) < 1e-9
         cloned = behavioural_cloning(expert_log, 15, 3)
         assert total_variation(occupancy(mdp, cloned), occupancy(mdp, expert)) < 1e-9
@@ -53,8 +53,8 @@ def test_where_cloning_fails_ilbrl_does_not():
     room = grid_world(10, 10)
     regrets = []
     for seed in range(6):
-        expert_log, exploratory, expert = logs(room, 30, 10_000, seed)
-        policies = ilbrl(expert_log, exploratory, 100, 4).policy, behavioural_cloning(expert_log, 100, 4)
+        expert_log, logs, expert = expert_and_logs(room, 30, 10_000, seed)
+        policies = ilbrl(expert_log, logs, 100, 4).policy, behavioural_cloning(expert_log, 100, 4)
         regrets.append([imitation_regret(room, expert, policy) for policy in policies])
     ours, cloned = np.mean(regrets, axis=0)
     assert cloned > 4 * ours
@@ -62,8 +62,8 @@ def test_where_cloning_fails_ilbrl_does_not():
 
 def test_unseen_actions_are_tried_by_the_optimist_and_avoided_by_the_pessimist():
     expert_log = Log(np.array([1]), np.array([0]), np.array([1]))  # the expert stays in state 1
-    exploratory = Log(np.array([0, 1]), np.array([1, 1]), np.array([1, 0]))  # the way there is known; (0, 0) is not
-    policies = {u: ilbrl(expert_log, exploratory, 2, 2, Config(unseen=u)) for u in ("pessimistic", "optimistic")}
+    logs = Log(np.array([0, 1]), np.array([1, 1]), np.array([1, 0]))  # the way there is known; (0, 0) is not
+    policies = {u: ilbrl(expert_log, logs, 2, 2, Config(unseen=u)) for u in ("pessimistic", "optimistic")}
     assert policies["pessimistic"].policy.tolist() == [1, 0]
     assert policies["optimistic"].policy[0] == 0
     assert policies["pessimistic"].action_values[0, 0] == 0
@@ -80,16 +80,16 @@ def test_behavioural_cloning_by_hand():
 
 def small_problem():
     mdp = garnet(5, 2, np.random.default_rng(3))
-    expert_log, exploratory, _ = logs(mdp, 60, 400, 3)
-    return expert_log, exploratory
+    expert_log, logs, _ = expert_and_logs(mdp, 60, 400, 3)
+    return expert_log, logs
 
 
 @pytest.mark.parametrize("divergence", ["kl", "chi2"])
 def test_the_dual_solves_the_primal(divergence):
-    expert_log, exploratory = small_problem()
+    expert_log, logs = small_problem()
     config = SmodiceConfig(gamma=0.9, divergence=divergence)
-    solved = smodice(expert_log, exploratory, 5, 2, config)
-    program = build_program(expert_log, exploratory, 5, 2, config)
+    solved = smodice(expert_log, logs, 5, 2, config)
+    program = build_program(expert_log, logs, 5, 2, config)
     d = solved.occupancy.ravel()[program.pairs]
     np.testing.assert_allclose(0.1 * program.start + d @ program.flow, 0, atol=1e-6)  # Bellman flow
     assert d.sum() == pytest.approx(1, abs=1e-6)
@@ -109,8 +109,8 @@ def test_the_dual_solves_the_primal(divergence):
 
 def test_smodice_imitates_given_enough_data():
     mdp = garnet(12, 3, np.random.default_rng(1))
-    expert_log, exploratory, expert = logs(mdp, 3_000, 6_000, 1)
-    solved = smodice(expert_log, exploratory, 12, 3)
+    expert_log, logs, expert = expert_and_logs(mdp, 3_000, 6_000, 1)
+    solved = smodice(expert_log, logs, 12, 3)
     assert imitation_regret(mdp, expert, solved.policy) < 0.02
     np.testing.assert_allclose(solved.policy.sum(axis=1), 1)
 

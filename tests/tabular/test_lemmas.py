@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 import pytest
+from benchmarks import lemmas as checks
 
 from ilbrl.base.errors import IlbrlError
 from ilbrl.tabular import lemmas
 from ilbrl.tabular.exact import mixing_time, occupancy, total_variation
-from ilbrl.tabular.experiments import checks
 from ilbrl.tabular.mdp import policy_chain
 
 FEW = 25

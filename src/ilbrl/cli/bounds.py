@@ -15,18 +15,18 @@ from ilbrl.base.errors import IlbrlError
 from ilbrl.tabular.bounds import Bounds, Problem, guaranteed_epsilon, problem_of, theorem1
 from ilbrl.tabular.worlds import NAMES, world
 
-DESCRIPTION = """How many expert and exploratory transitions guarantee that ILBRL's regret and total variation stay
-below epsilon with probability 1 - delta (Theorem 1 of the paper, precise constants, misprints corrected).
+DESCRIPTION = """How many transitions of the expert and of other logs keep ILBRL's regret and total variation below
+epsilon with probability 1 - delta (Theorem 1 of the paper, precise constants, misprints corrected).
 
 examples:
   ilbrl bounds --states 20 --actions 4 --epsilon 0.1 --delta 0.05 --expert-mixing-time 5 --explorer-mixing-time 8 \\
       --p-min 0.005 --beta 3 --lambda2 0.8            from numbers you know
   ilbrl bounds --mdp riverswim:6 --epsilon 0.1        everything computed from an MDP
   ilbrl bounds --mdp FrozenLake-v1 --beta 3 --json    an MDP, with one number replaced
-  ilbrl bounds --mdp garnet:20x4 --expert-samples 1e9 --exploratory-samples 1e50
+  ilbrl bounds --mdp garnet:20x4 --expert-samples 1e9 --logs-samples 1e50
                                                       the other way round: what epsilon these data guarantee
 """
-EXACT_BELOW = 10**300  # larger counts are given by their logarithm: few JSON readers survive them
+EXACT_BELOW = 10**300  # larger counts are given by their logarithm: few JSON readers accept them
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ class Args:
     expert_samples: Annotated[
         float | None, arg(metavar="FLOAT", help="solve backwards: expert transitions you have")
     ] = None
-    exploratory_samples: Annotated[
-        float | None, arg(metavar="FLOAT", help="solve backwards: exploratory transitions you have")
+    logs_samples: Annotated[
+        float | None, arg(metavar="FLOAT", help="solve backwards: transitions of other logs you have")
     ] = None
     seed: Annotated[int, arg(help="of a random MDP (garnet)")] = 0
     json: Annotated[bool, arg(help="print one JSON object")] = False
@@ -68,7 +68,7 @@ def main(words: list[str]) -> int:
         Args, args=words, prog="ilbrl bounds", description=DESCRIPTION, config=(tyro.conf.FlagCreatePairsOff,)
     )
     problem = _problem(args)
-    if args.expert_samples is not None or args.exploratory_samples is not None:
+    if args.expert_samples is not None or args.logs_samples is not None:
         return _backwards(args, problem)
     bounds = theorem1(problem, args.epsilon, args.delta)
     if args.json:
@@ -98,20 +98,20 @@ def _problem(args: Args) -> Problem:
 
 
 def _backwards(args: Args, problem: Problem) -> int:
-    if args.expert_samples is None or args.exploratory_samples is None:
-        raise IlbrlError("to solve backwards give both --expert-samples and --exploratory-samples")
-    if min(args.expert_samples, args.exploratory_samples) < 1:
-        raise IlbrlError("--expert-samples and --exploratory-samples must be at least 1")
-    expert, exploratory = int(args.expert_samples), int(args.exploratory_samples)
-    epsilon = guaranteed_epsilon(problem, args.delta, expert, exploratory)
+    if args.expert_samples is None or args.logs_samples is None:
+        raise IlbrlError("to solve backwards give both --expert-samples and --logs-samples")
+    if min(args.expert_samples, args.logs_samples) < 1:
+        raise IlbrlError("--expert-samples and --logs-samples must be at least 1")
+    expert, logs = int(args.expert_samples), int(args.logs_samples)
+    epsilon = guaranteed_epsilon(problem, args.delta, expert, logs)
     if args.json:
         print(json.dumps({"epsilon": epsilon, "delta": args.delta, "inputs": asdict(problem)}, indent=2))
     elif epsilon is None:
         least = theorem1(problem, 1.0, args.delta)
         print(
             "These data guarantee nothing: even epsilon = 1, which any policy reaches, needs"
-            f" {_count(least.expert_samples)} expert and {_count(least.exploratory_samples_corrected)} exploratory"
-            " transitions."
+            f" {_count(least.expert_samples)} transitions of the expert and"
+            f" {_count(least.logs_samples_corrected)} of the logs."
         )
     else:
         print(f"Guaranteed with probability {1 - args.delta:g}: regret and total variation below {epsilon:.4g}.")
@@ -159,9 +159,9 @@ def _report(args: Args, problem: Problem, bounds: Bounds) -> str:
         ("N", _count(b.N), "transitions per sweep as printed (Lemma 4, δ/4 for one sweep)"),
         ("N corrected", _count(b.N_corrected), "transitions per sweep, δ/4 shared by all m·ℓ sweeps"),
         ("|D_E|", _count(b.expert_samples), "expert transitions"),
-        ("|D_X|", _count(b.exploratory_samples), "exploratory transitions, N·m·ℓ"),
-        ("|D_X| corrected", _count(b.exploratory_samples_corrected), "exploratory transitions, N corrected·m·ℓ"),
-        ("order of |D_X|", f"10^{_log10(b.exploratory_order) or float('nan'):.2f}", "the O-form without its constant"),
+        ("|D_X|", _count(b.logs_samples), "transitions of the logs, N·m·ℓ"),
+        ("|D_X| corrected", _count(b.logs_samples_corrected), "transitions of the logs, N corrected·m·ℓ"),
+        ("order of |D_X|", f"10^{_log10(b.logs_order) or float('nan'):.2f}", "the O-form without its constant"),
     ]
     title = f"Theorem 1: regret and total variation below {args.epsilon:g} with probability {1 - args.delta:g}"
     return title + "\n\n" + "\n".join(f"  {name:<16} {value:>24}   {what}" for name, value, what in rows)

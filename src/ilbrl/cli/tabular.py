@@ -31,7 +31,7 @@ examples:
   ilbrl tabular --env FrozenLake-v1                    the whole story in a second
   ilbrl tabular --env grid:10x10 --expert-steps 30     few demonstrations: cloning is lost, ILBRL is not
   ilbrl tabular --env riverswim:8 --expert-steps 20 --unseen optimistic
-  ilbrl tabular --env Taxi-v4 --expert-steps 1000 --exploratory-steps 100000 --json
+  ilbrl tabular --env Taxi-v4 --expert-steps 1000 --logs-steps 100000 --json
 """
 STRANGE = "·"  # a cell whose action the policy leaves open
 
@@ -40,7 +40,7 @@ STRANGE = "·"  # a cell whose action the policy leaves open
 class Args:
     env: Annotated[str, arg(help=NAMES)] = "FrozenLake-v1"
     expert_steps: Annotated[int, arg(help="transitions demonstrated by the optimal expert")] = 200
-    exploratory_steps: Annotated[int, arg(help="transitions logged by the uniformly random explorer")] = 20_000
+    logs_steps: Annotated[int, arg(help="transitions logged by the uniformly random explorer")] = 20_000
     gamma: Annotated[float, arg(help="discount of phased Q-learning and SMODICE")] = 0.99
     unseen: Annotated[Unseen, arg(help="what a state-action absent from the logs is worth")] = "pessimistic"
     restart: Annotated[float, arg(help="toy-text only: chance that a step jumps to a random state")] = 0.01
@@ -52,12 +52,12 @@ def main(words: list[str]) -> int:
     args = tyro.cli(
         Args, args=words, prog="ilbrl tabular", description=DESCRIPTION, config=(tyro.conf.FlagCreatePairsOff,)
     )
-    if args.expert_steps < 1 or args.exploratory_steps < 0:
-        raise IlbrlError("--expert-steps must be at least 1 and --exploratory-steps at least 0")
+    if args.expert_steps < 1 or args.logs_steps < 0:
+        raise IlbrlError("--expert-steps must be at least 1 and --logs-steps at least 0")
     mdp = world(args.env, args.seed, args.restart)
     expert = average_optimum(mdp).policy
     rng = np.random.default_rng(args.seed)
-    logs = rollout(mdp, expert, args.expert_steps, rng), rollout(mdp, uniform_policy(mdp), args.exploratory_steps, rng)
+    logs = rollout(mdp, expert, args.expert_steps, rng), rollout(mdp, uniform_policy(mdp), args.logs_steps, rng)
     size = mdp.num_states, mdp.num_actions
     policies = {
         "expert": expert,
@@ -89,7 +89,7 @@ def _jsonable(
         "states": mdp.num_states,
         "actions": mdp.num_actions,
         "expert_steps": args.expert_steps,
-        "exploratory_steps": args.exploratory_steps,
+        "logs_steps": args.logs_steps,
         "gamma": args.gamma,
         "unseen": args.unseen,
         "seed": args.seed,
@@ -107,7 +107,7 @@ def _report(
     lines = [
         f"{args.env}: {mdp.num_states} states × {mdp.num_actions} actions;"
         f" {args.expert_steps:,} expert transitions ({visited} states demonstrated),"
-        f" {args.exploratory_steps:,} exploratory",
+        f" {args.logs_steps:,} of a random explorer",
         "",
         *_side_by_side(mdp, {name: policies[name] for name in ("expert", "ILBRL", "BC")}),
         "",

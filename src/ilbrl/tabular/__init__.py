@@ -10,7 +10,8 @@ The exact twin of the rest of the package, in which every claim can be computed 
     imitation     Algorithm 1 (ILBRL) and behavioural cloning; `dice`: SMODICE
     lemmas        Lemmas 1–7, one function each
     bounds        Theorem 1: ε, δ → γ, ℓ, m, N, |D_E|, |D_X|, and back
-    experiments   every lemma checked on random MDPs: `python -m ilbrl.tabular.experiments`
+
+`python -m benchmarks.lemmas` checks every lemma on random MDPs.
 """
 
 from ilbrl.tabular.bounds import Bounds, Problem, guaranteed_epsilon, problem_of, theorem1

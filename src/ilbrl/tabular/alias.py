@@ -32,11 +32,12 @@ def alias_table(odds: np.ndarray) -> np.ndarray:
 
 
 def alias_row(odds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """[K] q and [K] alias of one distribution: likely outcomes, in order, fill up the columns of unlikely ones.
+    """[K] q and [K] alias of one distribution: likely outcomes, in order, fill the columns of unlikely ones.
 
-    An outcome of weight w = K p lacks 1 − w (light) or has w − 1 to give (heavy). On the running sums of both, light
-    columns take from the heavy one whose giving covers where their need begins; a heavy column that gave more than
-    it had, because a need does not end where its giving does, takes the difference from the next.
+    An outcome has the weight w = K p. A light one (w < 1) needs 1 − w more; a heavy one has w − 1 to give. Needs and
+    gifts are laid end to end on one line. A light column takes all it needs from the heavy outcome at the point where
+    its need begins. If that need reaches beyond the gift, the heavy outcome gave too much; its own column then takes
+    the difference from the next heavy outcome.
     """
     weight = odds * (odds.size / odds.sum())
     is_heavy = weight >= min(1.0, weight.max())  # rounding may leave no weight at 1
@@ -59,5 +60,5 @@ def draw(table: np.ndarray, samples: int, rng: np.random.Generator) -> np.ndarra
     column = bits & np.uint64(columns - 1)
     row_start = columns * np.arange(rows)[:, None]
     word = table.ravel()[row_start + column.view(np.int64)]
-    to_alias = word <= (bits | LOW)  # the low bits, set, cannot tip the comparison of the high ones
+    to_alias = word <= (bits | LOW)  # with all low bits set, only the high bits decide
     return (column ^ (word & LOW) * to_alias).view(np.int64)

@@ -1,7 +1,7 @@
-"""Theorem 1 as a calculator: how much data guarantees ε, and what ε given data guarantee.
+"""Theorem 1 as a calculator: how much data guarantees ε, and which ε some data guarantee.
 
-The formulas are evaluated in decimal arithmetic whose precision grows with the problem, so they read as they are
-printed, nothing overflows however near to 1 the discount comes, and every count below 10³⁰⁰ is an exact integer.
+The formulas are evaluated in decimal arithmetic; its precision grows with the problem. So they read as printed,
+nothing overflows when the discount is very near to 1, and every count below 10³⁰⁰ is an exact integer.
 Departures from the printed text (128 for 32, 16 for 4, δ″ over all sweeps) are derived in docs/theory.md.
 """
 
@@ -63,7 +63,7 @@ class Bounds:
     eta_prime: float  # allowed deviation of a bootstrap, ((1 − γ)/(2α) − γ^ℓ) / γ
     nu: float  # 1/α
     ell: int  # ⌈log_γ((1 − γ)/(4α))⌉ phases
-    ell_min: int  # ⌈log_γ((1 − γ)/(2α))⌉, the smallest legal ℓ, where m has no bound
+    ell_min: int  # ⌈log_γ((1 − γ)/(2α))⌉, the smallest legal ℓ, at which m is unbounded
     m: int  # samples per pair and phase, Lemma 3 with δ′ = δ/4
     T: int  # t_X ⌈log₂(2/p_min)⌉: the simulated sampler keeps one transition in T
     N: int  # transitions per sweep as printed, Lemma 4 with δ″ = δ/4
@@ -72,13 +72,13 @@ class Bounds:
     expert_samples_support: int  # ⌈128 S t_E (1 + 4t_E)² / ε²⌉, from T4
     expert_samples_confidence: int  # ⌈72 t_E (1 + 4t_E)² log(4/δ) / ε²⌉, from δ‴ ≤ δ/2
     expert_samples_printed: int  # Theorem 1 with its misprint 32 for 128
-    exploratory_samples: int  # |D_X| = N m ℓ
-    exploratory_samples_corrected: int  # N_corrected m ℓ
+    logs_samples: int  # |D_X| = N m ℓ
+    logs_samples_corrected: int  # N_corrected m ℓ
     simplified_gamma: float  # (2αβ − 1) / (2αβ − |λ₂|)
     simplified_ell: int  # ⌈log(ε²(1−|λ₂|) / [16(1+4t)(8(1+4t)β − |λ₂|ε)]) / log γ⌉
     simplified_m: int  # ⌈log(8SAℓ/δ) · 8γ²α²/(1 − γ)⁴⌉
     expert_order: Decimal  # t_E³ max(S, log(1/δ)) / ε², the O-form without its constant
-    exploratory_order: Decimal  # t_X/p · log(1/p) · log²(SA/δ) · log(t_Eβ/(ε(1−λ))) · t_E⁸β⁶/(ε⁸(1−λ)⁶)
+    logs_order: Decimal  # t_X/p · log(1/p) · log²(SA/δ) · log(t_Eβ/(ε(1−λ))) · t_E⁸β⁶/(ε⁸(1−λ)⁶)
 
 
 def theorem1(problem: Problem, epsilon: float, delta: float) -> Bounds:
@@ -133,31 +133,31 @@ def theorem1(problem: Problem, epsilon: float, delta: float) -> Bounds:
             expert_samples_support=support,
             expert_samples_confidence=confidence,
             expert_samples_printed=max(_ceil(32 * per_state), confidence),
-            exploratory_samples=sweep * m * ell,
-            exploratory_samples_corrected=sweep_corrected * m * ell,
+            logs_samples=sweep * m * ell,
+            logs_samples_corrected=sweep_corrected * m * ell,
             simplified_gamma=float(1 - gap2),
             simplified_ell=ell2,
             simplified_m=m2,
             expert_order=t**3 * max(number(p.states), (1 / d).ln()) / eps**2,
-            exploratory_order=order,
+            logs_order=order,
         )
 
 
-def guaranteed_epsilon(problem: Problem, delta: float, expert_samples: int, exploratory_samples: int) -> float | None:
+def guaranteed_epsilon(problem: Problem, delta: float, expert_samples: int, logs_samples: int) -> float | None:
     """Theorem 1 the other way round: the smallest ε these data guarantee with probability 1 − δ (N_corrected m ℓ).
 
-    None when even ε = 1 needs more, that is when the theorem says nothing: no regret exceeds 1.
+    None when even ε = 1 needs more data. The theorem then says nothing, because no regret exceeds 1.
     """
 
     def enough(epsilon: float) -> bool:
         needed = theorem1(problem, epsilon, delta)
-        return needed.expert_samples <= expert_samples and needed.exploratory_samples_corrected <= exploratory_samples
+        return needed.expert_samples <= expert_samples and needed.logs_samples_corrected <= logs_samples
 
     check_targets(1.0, delta)
     if not enough(1.0):
         return None
     at_one = theorem1(problem, 1.0, delta).expert_samples
-    low, high = math.log10(at_one / expert_samples) / 2 - 1e-6, 0.0  # log₁₀ ε; |D_E| alone, ∝ 1/ε², allows no less
+    low, high = math.log10(at_one / expert_samples) / 2 - 1e-6, 0.0  # log₁₀ ε; |D_E| ∝ 1/ε² sets the lower end
     for _ in range(50):
         middle = (low + high) / 2
         low, high = (low, middle) if enough(10**middle) else (middle, high)
@@ -173,8 +173,8 @@ def problem_of(
     """The quantities of a known MDP; those in `given` are taken from there instead of computed.
 
     Default expert: the average-optimal policy; default explorer: uniform. β and λ₂ belong to the policy that is
-    optimal for the *intrinsic* reward, which depends on the data. They are taken at full coverage: that policy is then
-    the expert, its intrinsic reward is 1 in every state, and ‖r‖₂ = √S.
+    optimal for the *intrinsic* reward, which depends on the data. Here they are computed for full coverage: then that
+    policy is the expert, its intrinsic reward is 1 in every state, and ‖r‖₂ = √S.
     """
     expert = average_optimum(mdp).policy if expert is None else np.asarray(expert)
     if expert.ndim != 1:

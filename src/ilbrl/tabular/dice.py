@@ -10,8 +10,8 @@ e(s,a) = R(s,a) + γ Σ_s′ P̂(s′|s,a) V(s′) − V(s):
     χ²:   min_V (1 − γ) E_{p₀} V + E_{d_O} [max(0, e + 1)²/2 − 1/2], d = d_O · max(0, e + 1)
 
 Choices: state–action ratios (expert actions are known here); d_E is mixed with a little of d_O so that R is finite;
-p₀ is the expert's own state frequencies, the start from which a stationary expert's d is d_E for every γ; a state
-that was entered but never left gets one made-up step back to the expert's first state.
+p₀ is the expert's state frequencies: from this start a stationary expert has d = d_E for every γ; a state that the
+logs enter but never leave gets one invented step back to the expert's first state.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Config:
 
 
 class Solution(NamedTuple):
-    policy: np.ndarray  # [S, A] π(a | s) ∝ d(s, a); uniform where the logs never were
+    policy: np.ndarray  # [S, A] π(a | s) ∝ d(s, a); uniform in states that are not in the logs
     occupancy: np.ndarray  # [S, A] d
     values: np.ndarray  # [S] V
     dual: float  # the minimum of the dual
@@ -55,11 +55,11 @@ class Program(NamedTuple):
     start: np.ndarray  # [S] p₀
 
 
-def smodice(expert: Log, exploratory: Log, num_states: int, num_actions: int, config: Config | None = None) -> Solution:
+def smodice(expert: Log, logs: Log, num_states: int, num_actions: int, config: Config | None = None) -> Solution:
     """Solve the dual by a trust-region Newton method and read the policy off the primal solution."""
     config = config or Config()
     check_discount(config.gamma)
-    program = build_program(expert, exploratory, num_states, num_actions, config)
+    program = build_program(expert, logs, num_states, num_actions, config)
     found = minimize(
         _dual, np.zeros(num_states), (program, config), "trust-exact", jac=True, hess=_curvature,
         options={"gtol": 1e-9, "maxiter": 2_000},
@@ -73,10 +73,10 @@ def smodice(expert: Log, exploratory: Log, num_states: int, num_actions: int, co
     return Solution(policy, d, found.x, float(found.fun), _primal(weights, program, config))
 
 
-def build_program(expert: Log, exploratory: Log, num_states: int, num_actions: int, config: Config) -> Program:
+def build_program(expert: Log, logs: Log, num_states: int, num_actions: int, config: Config) -> Program:
     if len(expert) == 0:
         raise IlbrlError("the expert log is empty: there is nothing to imitate")
-    unified = concatenate_logs([expert, exploratory, _way_out(expert, exploratory, num_states)])
+    unified = concatenate_logs([expert, logs, _way_out(expert, logs, num_states)])
     counts = unified.counts(num_states, num_actions).ravel()
     pairs = np.flatnonzero(counts)
     offline = counts[pairs] / len(unified)
@@ -90,15 +90,15 @@ def build_program(expert: Log, exploratory: Log, num_states: int, num_actions: i
     return Program(pairs, np.log(ratio), offline, sparse.csr_array(config.gamma * model - here), start)
 
 
-def _way_out(expert: Log, exploratory: Log, num_states: int) -> Log:
+def _way_out(expert: Log, logs: Log, num_states: int) -> Log:
     """One step back to the expert's first state from every state the logs enter and never leave.
 
-    Without it no occupancy need satisfy the flow constraints, and the dual has no minimum.
+    Without it there may be no occupancy that satisfies the flow constraints, and then the dual has no minimum.
     """
     entered = np.zeros(num_states, bool)
-    for log in (expert, exploratory):
+    for log in (expert, logs):
         entered[log.next_states] = True
-    for log in (expert, exploratory):
+    for log in (expert, logs):
         entered[log.states] = False
     stuck = np.flatnonzero(entered)
     return Log(stuck, np.zeros_like(stuck), np.full_like(stuck, expert.states[0]))

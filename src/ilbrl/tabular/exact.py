@@ -18,7 +18,7 @@ from ilbrl.base.errors import IlbrlError
 from ilbrl.tabular.mdp import FiniteMDP, Matrix, action_probabilities, check_stochastic, policy_chain, policy_rewards
 
 Policy = np.ndarray | Sequence[int]
-DENSE_LIMIT = 4_000  # states beyond which matrix powers and eigenvectors no longer fit a workstation
+DENSE_LIMIT = 4_000  # with more states, matrix powers and eigenvectors do not fit into a workstation's memory
 
 
 # --- ergodicity ---------------------------------------------------------------------------------------------------
@@ -56,7 +56,7 @@ def _check_irreducible(chain: Matrix, states: np.ndarray) -> None:
     if len(states) < chain.shape[0]:
         lost = int(np.setdiff1d(np.arange(chain.shape[0]), states)[0])
         raise IlbrlError(
-            f"the Markov chain is not ergodic (Assumption 2): it is not irreducible, state {lost} is left for good"
+            f"the Markov chain is not ergodic (Assumption 2): it is not irreducible, state {lost} never comes back"
         )
 
 
@@ -78,9 +78,9 @@ def _period(chain: Matrix, states: np.ndarray) -> int:
 def stationary_distribution(chain: Matrix, *, transient_ok: bool = False) -> np.ndarray:
     """[S] ρ with ρ = ρP and Σ_s ρ(s) = 1.
 
-    Dense chains: the Grassmann–Taksar–Heyman elimination, which subtracts nothing and is therefore accurate in every
-    entry, however small (p_min is one of them). Sparse chains: inverse iteration. With `transient_ok` some states
-    may be left for good (ρ = 0 there): a learned policy may do that, and its long run is still unique.
+    Dense chains: the Grassmann–Taksar–Heyman elimination. It never subtracts, so even the smallest entries are accurate
+    (p_min is one of them). Sparse chains: inverse iteration. With `transient_ok` the chain may leave some states for
+    ever (ρ = 0 there): a learned policy may do that, and its long run is still unique.
     """
     states = recurrent_class(chain)
     if not transient_ok:
@@ -140,7 +140,7 @@ def imitation_regret(mdp: FiniteMDP, expert: Policy, policy: Policy) -> float:
 
 
 def p_min(mdp: FiniteMDP, explorer: Policy) -> float:
-    """min_{s,a} ρ_X(s, a) (Assumption 3; the proofs need ρ_X ≥ p_min > 0, so the minimum itself will do)."""
+    """min_{s,a} ρ_X(s, a) (Assumption 3: the proofs need ρ_X ≥ p_min > 0, which the minimum satisfies)."""
     rho = stationary_distribution(policy_chain(mdp, explorer))
     smallest = float((rho[:, None] * action_probabilities(mdp, explorer)).min())
     if smallest <= 0:
@@ -171,8 +171,8 @@ def action_values(mdp: FiniteMDP, values: np.ndarray, gamma: float) -> np.ndarra
 def mixing_time(chain: Matrix) -> int:
     """The smallest t ≥ 1 with max_s ‖P^t(s, ·) − ρ‖_TV ≤ 1/4.
 
-    The distance never grows with t, so t is found by squaring P until the distance falls below 1/4 and then by
-    descending through the stored powers: O(log t) matrix products.
+    The distance never grows with t. So P is squared until the distance is below 1/4, and t is then found by binary
+    search over the stored powers: O(log t) matrix products.
     """
     check_ergodic(chain)
     power = _dense(chain, "the mixing time")
@@ -205,8 +205,8 @@ class Spectrum(NamedTuple):
 def spectrum(chain: Matrix) -> Spectrum:
     """Eigenvalues, |λ₂| and κ(Σ) of an ergodic chain; an error (Assumption 4) unless the eigenvalues are distinct.
 
-    Distinct means further apart than rounding can move them: an eigenvalue moves by about its own condition number
-    ‖row of Σ⁻¹‖ times machine precision, so a defective matrix is recognised although rounding splits its eigenvalues.
+    Distinct means further apart than rounding can move them. Rounding moves an eigenvalue by about its own condition
+    number ‖row of Σ⁻¹‖ times machine precision. So a defective matrix is found even when rounding splits eigenvalues.
     """
     check_ergodic(chain)
     eigenvalues, vectors = np.linalg.eig(_dense(chain, "the spectrum"))

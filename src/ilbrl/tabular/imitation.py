@@ -21,9 +21,9 @@ from ilbrl.tabular.planning import check_discount
 @dataclass(frozen=True)
 class Config:
     gamma: float = 0.99
-    """Discount; the larger, the closer to the average reward that the theory is about."""
+    """Discount. The theory is about the average reward; a larger discount comes closer to it."""
     unseen: Unseen = "pessimistic"
-    """What a state–action that never occurs in the logs is worth: the least or the most that rewards allow."""
+    """The value of a pair that never occurs in the logs: the lowest or the highest that rewards allow."""
     phases: int | None = None
     """ℓ, sweeps of phased Q-learning; None: as many as leave γ^ℓ below 1e−6."""
 
@@ -35,12 +35,12 @@ def intrinsic_reward(expert: Log, num_states: int, num_actions: int) -> np.ndarr
     return (expert.counts(num_states, num_actions) > 0).astype(np.float64)
 
 
-def ilbrl(expert: Log, exploratory: Log, num_states: int, num_actions: int, config: Config | None = None) -> Phased:
+def ilbrl(expert: Log, logs: Log, num_states: int, num_actions: int, config: Config | None = None) -> Phased:
     """Imitation learning by batch RL, from two logs and nothing else; `.policy` is [S] actions."""
     config = config or Config()
     check_discount(config.gamma)
     reward = intrinsic_reward(expert, num_states, num_actions)
-    unified = concatenate_logs([expert, exploratory])
+    unified = concatenate_logs([expert, logs])
     bootstrap = batch(unified, num_states, num_actions, config.gamma, config.unseen)
     phases = config.phases or math.ceil(math.log(1e-6) / math.log(config.gamma))
     return phased_q_learning(reward, bootstrap, config.gamma, phases)
@@ -49,7 +49,8 @@ def ilbrl(expert: Log, exploratory: Log, num_states: int, num_actions: int, conf
 def behavioural_cloning(expert: Log, num_states: int, num_actions: int) -> np.ndarray:
     """[S, A] the expert's most frequent action in every state it visited; uniform where it never was.
 
-    The maximum-likelihood deterministic policy: it says nothing about unvisited states, so nothing is favoured there.
+    This is the deterministic policy of maximum likelihood. It knows nothing about unvisited states: no action is
+    preferred there.
     """
     counts = expert.counts(num_states, num_actions)
     cloned = np.eye(num_actions)[counts.argmax(axis=1)]

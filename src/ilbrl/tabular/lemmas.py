@@ -24,7 +24,7 @@ def lemma2_regret(eta_prime: float, gamma: float, ell: int) -> float:
 def lemma3_eta_prime(eta: float, gamma: float, ell: int) -> float:
     """η′ = [η(1 − γ)²/2 − γ^ℓ] / γ, the deviation that discounted regret η allows.
 
-    Not positive when ℓ is below log_γ(η(1 − γ)²/2): an error, because Lemma 3 squares it and would not notice.
+    It is not positive when ℓ is below log_γ(η(1 − γ)²/2). That is an error here: Lemma 3 squares it and hides the sign.
     """
     room = eta * (1 - gamma) ** 2 / 2 - gamma**ell
     if room <= 0:
@@ -57,7 +57,8 @@ def lemma4_transitions(
 ) -> float:
     """2 t_X / (log 2 · p_min) · log(2/p_min) · log(SA/δ″): transitions for **one** sweep of parallel samples.
 
-    m·ℓ sweeps are used, so δ″ must be their common budget divided by m·ℓ (the paper's Theorem 1 does not divide).
+    The algorithm uses m·ℓ sweeps, so δ″ must be their common budget divided by m·ℓ (the paper's Theorem 1 does not
+    divide).
     """
     return (
         2 * explorer_mixing_time / (math.log(2) * p_min) * math.log(2 / p_min)
@@ -77,7 +78,7 @@ def lemma6_intrinsic_reward(
     num_states: int, expert_mixing_time: float, expert_samples: int, nu: float
 ) -> tuple[float, float]:
     """(1 − ν − √(8 S t_E/|D_E|), 1 − 2 exp(−ν²|D_E|/(4.5 t_E))): a lower bound on the best average intrinsic reward,
-    and the probability with which it holds (either may be negative: then it says nothing)."""
+    and the probability with which it holds. If one of them is negative, the lemma says nothing."""
     reward = 1 - nu - math.sqrt(8 * num_states * expert_mixing_time / expert_samples)
     return reward, 1 - 2 * math.exp(-(nu**2) * expert_samples / (4.5 * expert_mixing_time))
 

@@ -96,7 +96,10 @@ def _renumbered(numbers: np.ndarray, origin: np.ndarray) -> np.ndarray:
 
 
 class RowSampler:
-    """Draws columns from the rows of a stochastic matrix, by inverting row r's distribution laid out on [r, r + 1]."""
+    """Draws columns from the rows of a stochastic matrix.
+
+    The cumulative distribution of row r fills [r, r + 1] of one sorted array; a binary search for r + u inverts it.
+    """
 
     def __init__(self, matrix: Matrix) -> None:
         rows: Matrix = sparse.csr_array(matrix)

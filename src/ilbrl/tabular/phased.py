@@ -26,9 +26,9 @@ from ilbrl.tabular.planning import check_discount
 Bootstrap = Callable[[int, np.ndarray], np.ndarray]
 Unseen = Literal["pessimistic", "optimistic"]
 BLOCK = 1_000_000  # counts one thread draws at a time
-CHUNK = 16_384  # single draws at a time: what they pass through stays in the processor's cache
+CHUNK = 16_384  # single draws at a time: few enough to stay in the processor's cache
 MANY_SUCCESSORS = 256  # with fewer, an alias table is not worth building
-DRAWS_PER_COUNT = 3  # a multinomial count takes at least as long as so many single draws
+DRAWS_PER_COUNT = 3  # one multinomial count takes at least as long as this many single draws
 
 
 class Phased(NamedTuple):
@@ -60,9 +60,9 @@ def phased_q_learning(
 def generative_model(mdp: FiniteMDP, samples: int, rng: np.random.Generator) -> Bootstrap:
     """True parallel sampling: m = `samples` draws of every pair in every phase.
 
-    What the update needs of m draws is how often each successor came up, so with few successors that count is drawn
-    directly: one multinomial per pair, over its possible successors only. With many, most counts would be 0 or 1 and
-    the draws themselves are cheaper, from an alias table.
+    The update needs only how often each successor was drawn. With few successors these counts are drawn directly: one
+    multinomial per pair, over its possible successors. With many successors most counts would be 0 or 1; single draws
+    from an alias table are then cheaper.
     """
     if samples < 1:
         raise IlbrlError(f"phased Q-learning needs at least one sample per pair, got {samples}")
@@ -100,7 +100,7 @@ def _from_draws(mdp: FiniteMDP, successors: np.ndarray | None, samples: int, rng
     return bootstrap
 
 
-@lru_cache(maxsize=1)  # building costs some phases' time, but a table is as large as its MDP: only the latest is kept
+@lru_cache(maxsize=1)  # building a table takes as long as some phases; it is as large as its MDP, so one is kept
 def _alias_table(mdp: FiniteMDP) -> np.ndarray:
     return alias_table(_successors(mdp)[1])
 
@@ -108,7 +108,7 @@ def _alias_table(mdp: FiniteMDP) -> np.ndarray:
 def _successors(mdp: FiniteMDP) -> tuple[np.ndarray | None, np.ndarray]:
     """[S·A, k] possible successors (None: all states, in order) and their probabilities, rows padded to one width.
 
-    Padding repeats the last successor with probability 0: whatever rounding leaves over still lands on a possible one.
+    Padding repeats the last successor with probability 0. A remainder from rounding then falls on a possible successor.
     """
     dense = isinstance(mdp.transitions, np.ndarray)
     if dense and 2 * np.count_nonzero(mdp.transitions, axis=1).max() > mdp.num_states:
@@ -124,8 +124,10 @@ def _successors(mdp: FiniteMDP) -> tuple[np.ndarray | None, np.ndarray]:
 
 
 def _multinomial(samples: int, odds: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """[P, k] counts. Large tables are drawn in blocks, each from its own child generator: NumPy leaves the
-    interpreter lock while it draws, and the result does not depend on how many threads there are."""
+    """[P, k] counts. Large tables are drawn in blocks by threads: NumPy releases the interpreter lock while it draws.
+
+    Each block has its own child generator, so the result does not depend on the number of threads.
+    """
     blocks = -(-odds.size // BLOCK)
     if blocks == 1:
         return rng.multinomial(samples, odds)
@@ -145,7 +147,7 @@ def sampling_interval(explorer_mixing_time: int, p_min: float) -> int:
 
 
 def parallel_samples(log: Log, interval: int, per_pair: int, num_states: int, num_actions: int) -> np.ndarray:
-    """[S·A, per_pair] next states, in the order met, from every `interval`-th transition of an exploratory log.
+    """[S·A, per_pair] next states, in the order met, from every `interval`-th transition of an explorer's log.
 
     Raises if some pair has fewer than `per_pair` = m·ℓ: the failure whose probability Lemma 4 bounds.
     """
@@ -155,7 +157,7 @@ def parallel_samples(log: Log, interval: int, per_pair: int, num_states: int, nu
     counts = np.bincount(pair, minlength=num_states * num_actions)
     if (rarest := int(counts.argmin()), int(counts.min()))[1] < per_pair:
         raise IlbrlError(
-            f"the exploratory log does not cover the MDP: (s, a) = {divmod(rarest, num_actions)} has {counts.min()} of"
+            f"the explorer's log does not cover the MDP: (s, a) = {divmod(rarest, num_actions)} has {counts.min()} of"
             f" the {per_pair} samples wanted; log for longer, or ask for fewer (m·ℓ)"
         )
     order = np.argsort(pair, kind="stable")
@@ -171,7 +173,7 @@ def simulated_sampling(
     rng: np.random.Generator,
     max_steps: int = 10_000_000,
 ) -> tuple[Bootstrap, int]:
-    """Parallel sampling from one exploratory trajectory, rolled on until every pair has its m·ℓ samples.
+    """Parallel sampling from one trajectory of the explorer, continued until every pair has its m·ℓ samples.
 
     Returns the source and the number of transitions it took (compare `lemmas.lemma4_transitions`, times m·ℓ).
     """
@@ -201,9 +203,9 @@ def batch(log: Log, num_states: int, num_actions: int, gamma: float, unseen: Uns
     """Every phase reuses all logged samples of a pair: value iteration on the empirical model.
 
     A pair that never occurs has no sample. `pessimistic`: its next value is 0, the least any policy can earn, so the
-    learner stays with what it has seen. `optimistic`: it is 1/(1 − γ), the most rewards in [0, 1] allow.
-    Samples reused between phases are not independent of V_i, so Lemma 3 does not speak about this source; Lemmas 1
-    and 2, given the realised η′, do.
+    learner stays with what it has seen. `optimistic`: it is 1/(1 − γ), the most that rewards in [0, 1] allow.
+    Samples that several phases use are not independent of V_i, so Lemma 3 does not hold for this source. Lemmas 1 and 2
+    hold, with the realised η′.
     """
     check_discount(gamma)
     counts = log.counts(num_states, num_actions).ravel()

@@ -45,8 +45,8 @@ class Average(NamedTuple):
 def average_optimum(mdp: FiniteMDP) -> Average:
     """The policy of largest average reward, by Howard's iteration, started from a far-sighted discounted optimum.
 
-    Every policy met on the way must have one closed class (Assumption 2); `bias` breaks ties among policies of equal
-    gain, so the result also does well in the states it does not live in.
+    Every policy of the iteration must have one closed class (Assumption 2). `bias` breaks ties among policies of equal
+    gain, so the result also acts well in states that it visits only at the start.
     """
     policy = discounted_optimum(mdp, 0.99).policy
     for _ in range(MAX_ROUNDS):
@@ -59,7 +59,7 @@ def average_optimum(mdp: FiniteMDP) -> Average:
 
 
 def _gain_and_bias(mdp: FiniteMDP, policy: np.ndarray) -> tuple[float, np.ndarray]:
-    """Solve μ + h(s) = r_π(s) + Σ P_π h with h(0) = 0: column 0 of I − P_π, free of h, carries μ instead."""
+    """Solve μ + h(s) = r_π(s) + Σ P_π h with h(0) = 0. Column 0 of I − P_π would multiply h(0); it holds μ."""
     chain, rewards = policy_chain(mdp, policy), policy_rewards(mdp, policy)
     recurrent_class(chain)  # raises where the system would be singular
     if isinstance(chain, np.ndarray):

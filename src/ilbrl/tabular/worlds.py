@@ -1,7 +1,7 @@
 """Finite MDPs to experiment in: Garnet, grid world, RiverSwim, and Gymnasium's toy-text environments.
 
 All are continuing (average-reward) processes with rewards in [0, 1]. Garnets and grid worlds are ergodic under every
-policy, as Assumption 2 wants; RiverSwim is under every policy that swims.
+policy, as Assumption 2 asks; RiverSwim is ergodic under every policy that swims.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def garnet(
     branching, pairs = min(branching, num_states), num_states * num_actions
     if num_states <= 1_000:
         successors = np.argsort(rng.random((pairs, num_states)), axis=1)[:, :branching]
-    else:  # repeats are then rare, and merely add up
+    else:  # repeated successors are rare here; their probabilities add up
         successors = rng.integers(num_states, size=(pairs, branching))
     here = np.repeat(np.arange(num_states), num_actions)
     columns = np.column_stack([successors, here, (here + 1) % num_states])
@@ -131,8 +131,8 @@ def toy_text(env_id: str, restart: float = 0.01, **options: Any) -> FiniteMDP:
       make a chain that is not irreducible (Assumption 2).
     - Rewards are the expected r(s, a), mapped to [0, 1] by (r − min) / (max − min), which changes no optimal policy.
 
-    The average criterion sees only what `P` pays per step: CliffWalking pays −1 for every step, the last one too, so
-    there any policy that never falls is optimal, whether it arrives or not.
+    The average criterion sees only the reward per step in `P`. CliffWalking pays −1 for every step, the last one too:
+    there every policy that never falls is optimal, even one that never arrives.
 
     `origin` holds each state's number in Gymnasium. `options` go to `gymnasium.make`.
     """

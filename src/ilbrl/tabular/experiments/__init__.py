@@ -1,1 +1,0 @@
-"""Proofs by experiment: every lemma on random MDPs, and regret against data. `python -m ilbrl.tabular.experiments`."""
