@@ -27,7 +27,7 @@ from ilbrl.tabular.worlds import grid_world
 EXPERT_STEPS = (10, 30, 100, 300, 1_000, 3_000, 10_000)
 LOGS_STEPS = (100, 300, 1_000, 3_000, 10_000, 30_000)
 FIXED_EXPERT, FIXED_LOGS = 100, 30_000
-METHODS = ("ILBRL", "ILBRL, optimistic", "SMODICE", "BC")
+METHODS: tuple[str, ...] = ("ILBRL", "ILBRL, optimistic", "SMODICE", "BC")
 STYLES = dict(zip(METHODS, styles(["ilbrl", "ilbrl-unweighted", "smodice", "bc"]).values()))
 FLOOR = 1e-5  # the lower end of the logarithmic axes, which have no zero
 
