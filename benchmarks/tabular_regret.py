@@ -15,7 +15,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from ilbrl.base.progress import Advance, progress
-from ilbrl.report.pictures import NEUTRAL, styles
+from ilbrl.report.pictures import NEUTRAL, Style, styles
 from ilbrl.tabular.dice import smodice
 from ilbrl.tabular.exact import average_reward, occupancy, total_variation
 from ilbrl.tabular.imitation import Config, behavioural_cloning, ilbrl
@@ -27,8 +27,8 @@ from ilbrl.tabular.worlds import grid_world
 EXPERT_STEPS = (10, 30, 100, 300, 1_000, 3_000, 10_000)
 LOGS_STEPS = (100, 300, 1_000, 3_000, 10_000, 30_000)
 FIXED_EXPERT, FIXED_LOGS = 100, 30_000
-METHODS: tuple[str, ...] = ("ILBRL", "ILBRL, optimistic", "SMODICE", "BC")
-STYLES = dict(zip(METHODS, styles(["ilbrl", "ilbrl-unweighted", "smodice", "bc"]).values()))
+METHODS = ("ILBRL", "ILBRL, optimistic", "SMODICE", "BC")
+STYLES: dict[str, Style] = dict(zip(METHODS, styles(["ilbrl", "ilbrl-unweighted", "smodice", "bc"]).values()))
 FLOOR = 1e-5  # the lower end of the logarithmic axes, which have no zero
 
 
