@@ -17,6 +17,7 @@ from ilbrl.report.pictures.runs import of_run
 from ilbrl.report.text import (
     command,
     file_name,
+    listed,
     number,
     on_paper,
     one_line,
@@ -43,6 +44,11 @@ def test_numbers_in_words():
     assert [several(n, "policy", "policies") for n in (1, 2000)] == ["1 policy", "2,000 policies"]
     assert [short(v) for v in (0.00031234, [64, 64], "relu", None)] == ["0.000312", "[64, 64]", "relu", "–"]
     assert plain({"lr": {"kind": "uniform", "values": [0.2, 0.5]}, "n": 3}) == "lr uniform(0.2, 0.5); n 3"
+
+
+def test_names_are_listed():
+    assert [listed(names) for names in (["a"], ["a", "b"], ["a", "b", "c"])] == ["a", "a and b", "a, b and c"]
+    assert listed(["ILBRL", "ILBRL, unweighted", "BC"]) == "ILBRL; ILBRL, unweighted; and BC"
 
 
 def test_sentences_have_a_capital_and_a_full_stop():

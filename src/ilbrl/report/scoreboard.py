@@ -13,6 +13,7 @@ from ilbrl.envs import normalised_score
 from ilbrl.report.bootstrap import Interval, cautious_difference, interval
 from ilbrl.report.pictures import display
 from ilbrl.report.statistics import AGGREGATES, NORMAL_95, Mean, iqm, normal_mean
+from ilbrl.report.text import listed
 from ilbrl.results.folder import Run, reference_value
 from ilbrl.results.schema import Reference
 from ilbrl.results.tables import Candidate
@@ -198,7 +199,8 @@ def _notes(unit: str, tasks: tuple[str, ...], scores: dict[str, dict[str, np.nda
         yield "Returns of different tasks have different scales: they are shown by task and never averaged."
     partial = [name for name, by_task in scores.items() if set(by_task) != set(tasks)]
     if partial:
-        yield f"Not scored on every task, so without a place in the averages: {', '.join(map(display, partial))}."
+        names = listed([display(name) for name in partial])
+        yield f"Not scored on every task, so without a place in the averages: {names}."
     for name, by_task in scores.items():
         counts = {task: len(runs) for task, runs in by_task.items()}
         if len(set(counts.values())) > 1:

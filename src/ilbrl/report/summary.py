@@ -12,7 +12,7 @@ from ilbrl.envs import NOT_D4RL
 from ilbrl.report.bootstrap import MEASURED_COVERAGE, Interval
 from ilbrl.report.pictures import display
 from ilbrl.report.scoreboard import Scoreboard, aggregates, differences_to_best, scoreboard
-from ilbrl.report.text import number, several
+from ilbrl.report.text import listed, number, several
 from ilbrl.report.verdict import PLAYED_BY_UNKNOWN, Verdict, verdict
 from ilbrl.results.folder import Run, read_runs
 
@@ -67,7 +67,7 @@ def comparison_sentence(summary: Summary) -> str:
         said += f", from only {several(board.runs_per_task, 'run')} per task."
     alike = [display(name) for name, each in summary.to_best.items() if each.holds_zero]
     if alike:
-        return f"{said} It cannot be told apart from {', '.join(alike)}."
+        return f"{said} It cannot be told apart from {listed(alike)}."
     return said + (" It can be told apart from all others." if summary.to_best else "")
 
 

@@ -13,6 +13,7 @@ import math
 import re
 import shlex
 import unicodedata
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,14 @@ def sentence(text: str) -> str:
 def several(count: int, what: str, plural: str | None = None) -> str:
     """`1 seed`, `3 seeds`, `2 policies`."""
     return f"{count:,} {what if count == 1 else plural or what + 's'}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """`A, B and C`; with semicolons where a name has a comma of its own."""
+    if len(names) < 2:
+        return "".join(names)
+    apart = "; " if any("," in name for name in names) else ", "
+    return f"{apart.join(names[:-1])}{apart if apart == '; ' else ' '}and {names[-1]}"
 
 
 def short(value: Any) -> str:
