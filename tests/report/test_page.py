@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from html.parser import HTMLParser
 
 import pytest
@@ -95,6 +96,24 @@ def test_several_runs_are_compared_first(committed, tmp_path):
 def test_the_same_runs_make_the_same_page(played, tmp_path):
     pages = [write_page([played], tmp_path / name).read_bytes() for name in ("a.html", "b.html")]
     assert pages[0] == pages[1]
+
+
+def test_what_nothing_vouches_for_is_marked(played, copy, tmp_path):
+    assert "not checked" not in outline(write_page([played], tmp_path / "whole.html"))
+    text = outline(write_page([copy(played)], tmp_path / "without-hashes.html"))
+    assert "How good is it? not checked" in text
+    assert "final.json cannot be checked: audit.json has no hash of it." in text
+
+
+def test_an_edited_score_is_not_shown(played, tmp_path):
+    folder = shutil.copytree(played, tmp_path / "edited")
+    final = json.loads((folder / "final.json").read_text())
+    for each in final["scores"]:
+        each["return_mean"] = 104.2
+    (folder / "final.json").write_text(json.dumps(final))
+    text = outline(write_page([folder], tmp_path / "r.html"))
+    assert "104.2" not in text
+    assert "final.json is not what the study wrote" in text
 
 
 def test_rank_correlations_of_two_policies_are_not_shown(committed, copy, edit, tmp_path):

@@ -15,7 +15,7 @@ from ilbrl.report.pictures.evaluator import (
     courses,
     estimates_against_truth,
     model_error,
-    predicted_returns,
+    predicted,
     values_against_scores,
 )
 from ilbrl.report.pictures.runs import of_run
@@ -79,9 +79,8 @@ def test_calibration_is_of_the_chosen_evaluator(drawn, played):
     assert drawn["calibration"].x == f"true {run.tuning.quantity}"
 
 
-def test_value_curves_compare_compositions(drawn):
+def test_value_curves_are_of_the_chosen_evaluator(drawn):
     groups = {s.group for s in drawn["value-curves"].series}
-    assert len(groups) == 3
     assert sum(group.endswith(", chosen") for group in groups) == 1
     assert len(drawn["value-curves"].lines) == 2  # the truths
 
@@ -99,7 +98,9 @@ def test_configurations_are_averaged_over_their_seeds(drawn, played):
     assert "BC 0, 2 seeds" in labels
     (series,) = [s for s in drawn["estimated-against-true"].series if "BC 0, 2 seeds" in s.labels]
     at = series.labels.index("BC 0, 2 seeds")
-    assert series.x[at] == pytest.approx(np.mean([c.true_return for c in own]))
+    truths = [np.mean(c.true.discounted_returns) for c in own if c.true]
+    assert drawn["estimated-against-true"].x == f"true {run.tuning.quantity}"  # like with like
+    assert series.x[at] == pytest.approx(np.mean(truths))
     assert series.y[at] == pytest.approx(np.mean([c.offline_value for c in own]))
 
 
@@ -136,10 +137,27 @@ def test_curves_of_algorithms_that_the_results_lack_are_drawn(finished, copy):
 
 def test_seen_and_blind_policies_are_told_apart():
     points = [Point("rung1", 100.0, 120.0, 10.0), Point("expert", 300.0, 290.0, 5.0), Point("medium", 200.0, 205.0)]
-    picture = predicted_returns(points, blind=[True, False, False])
+    picture = predicted(points, blind=[True, False, False])
     assert [(s.name, s.labels) for s in picture.series] == [(SEEN, ("expert", "medium")), (BLIND, ("rung1",))]
     assert (picture.series[1].x, picture.series[1].y, picture.series[1].high) == (100.0, 120.0, 130.0)
-    assert (picture.x, picture.identity) == ("true episode return", True)
+    assert (picture.x, picture.identity) == ("true return of an episode", True)
+
+
+def test_known_policies_valued_without_their_own_logs_stand_beside_the_others(played, copy, edit):
+    folder = copy(played)
+
+    def unseen(tuning):
+        for each in tuning["configurations"]:
+            each["unseen"] = {"logs": each["policies"]["logs"] | {"estimate": 7.0}}
+
+    edit(folder / "tuning.json", unseen)
+    seen, blind = of_run(read_run(folder))["calibration"].series
+    assert (seen.name, len(seen.x), blind.name, blind.y) == (SEEN, 2, BLIND, [7.0])
+
+
+def test_scores_of_another_quantity_stay_scores(committed):
+    picture = of_run(read_run(committed["hopper"]))["estimated-against-true"]
+    assert (picture.x, picture.identity) == ("true normalised score", False)
 
 
 def test_the_error_of_models_is_a_median_with_quartiles():

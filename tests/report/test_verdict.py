@@ -2,10 +2,12 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from ilbrl.report import summarise
 from ilbrl.report.summary import why_no_scores
+from ilbrl.report.text import plus_minus
 from ilbrl.report.verdict import verdict
 from ilbrl.results import read_run
 
@@ -66,7 +68,7 @@ def test_the_interval_of_an_estimate_holds_how_far_known_policies_were_missed(ho
     edit(hopper / "selection.json", lambda s: s["algorithms"]["bc"].update(value_std_error=0.1))
     edit(hopper / "selection.json", lambda s: s["overall"].update(value=-191.2))
     assert said(hopper).how_good[-1] == (
-        "Estimated discounted value -191.2 ± 212.6 (from logs alone; known policies were missed by 108.5)."
+        "Estimated discounted value: -191.2 ± 212.6 (from logs alone; known policies were missed by 108.5)."
     )
 
 
@@ -100,6 +102,41 @@ def test_a_better_algorithm_is_named_when_the_final_play_shows_one(hopper, resco
     found = said(hopper)
     assert found.grade == "good"
     assert found.what_would_change[0].endswith("81.0 against 80.0, within what episodes vary by.")
+
+
+def test_an_estimate_that_does_not_clear_the_logs_is_bad_news_too(finished, copy, edit):
+    """Without an environment the estimate is compared with the true value of the policy behind the logs."""
+    folder = copy(finished)
+
+    def known(tuning):
+        tuning["known"]["logs"]["truth"], tuning["known"]["expert"]["truth"] = 1.0, 3.0
+        tuning["trust"].update(verdict="trust", error=0.1)
+
+    edit(folder / "tuning.json", known)
+    logs, expert = "above the policy that made the logs (1.00)", "50 % of the way to the expert (3.00)"
+    chance = "within the interval, so the difference may be chance"
+    for value, headline, placed in (
+        (2.0, "Deploy", f"That is 1.00 {logs}, {expert}."),
+        (1.1, "no better than the logs", f"That is 0.100 {logs}: {chance}."),
+    ):
+        edit(folder / "selection.json", lambda s, value=value: s["overall"].update(value=value))
+        edit(folder / "selection.json", lambda s: [e.update(value_std_error=0.0) for e in s["algorithms"].values()])
+        assert headline in said(folder).headline
+        assert said(folder).how_good[1] == placed
+
+
+def test_the_estimate_is_compared_with_the_same_quantity_played(played, copy, edit):
+    folder = copy(played)
+    final = json.loads((folder / "final.json").read_text())
+    chosen = json.loads((folder / "selection.json").read_text())
+    algorithm = chosen["overall"]["algorithm"]
+    seed = chosen["algorithms"][algorithm]["best_seed"]
+    own = next(s for s in final["scores"] if (s["algorithm"], s["policy_seed"]) == (algorithm, seed))
+    assert final["discount"] == 0.5  # the evaluator's
+    shown = plus_minus(np.mean(own["discounted_returns"]), 1.96 * np.std(own["discounted_returns"]))  # two episodes
+    assert said(folder).how_good[-1] == f"In the environment this quantity was {shown}."
+    edit(folder / "final.json", lambda final: final.update(discount=0.99))
+    assert said(folder).how_good[-1].startswith("Estimated discounted return at γ = 0.5: ")
 
 
 def test_returns_are_compared_with_the_measured_return_of_the_logging_policy(played, copy, edit):
@@ -175,6 +212,8 @@ def test_everything_on_record_that_could_turn_the_answer_is_said(hopper, edit):
         "12 of 60 candidates have no verdict: results.csv does not say one.",
         "The doctor has 1 warning about the logs: see below.",
         "Files are missing or damaged: see the list below.",
+        "Nothing vouches for data.json, tuning.json, results.csv, selection.json, final.json and reveal.json: the audit"
+        " has no hash to check them by.",
     ):
         assert expected in changes
     assert any(change.endswith("had values still moving at the end: evaluate longer.") for change in changes)

@@ -164,6 +164,7 @@ def machine_readable(summary: Summary) -> str:
                 "trust": None if run.tuning.trust is None else asdict(run.tuning.trust),
                 "regret_of_selection": {name: r.regret for name, r in selection_regret(run).items()},
                 "missing": run.missing,
+                "vouched": {name: each.state for name, each in run.vouched.items()},
             }
             for run, each in zip(summary.runs, summary.verdicts)
         ],

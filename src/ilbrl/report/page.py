@@ -10,6 +10,7 @@ import numpy as np
 
 from ilbrl import __version__
 from ilbrl.base.files import written_whole
+from ilbrl.report.deployed import known_miss, offline_label, quantity
 from ilbrl.report.formats import score_table
 from ilbrl.report.pictures import Picture, Series, display
 from ilbrl.report.pictures.runs import of_run
@@ -18,7 +19,7 @@ from ilbrl.report.scoreboard import reference_score, scored, selection_regret, t
 from ilbrl.report.statistics import NORMAL_95
 from ilbrl.report.summary import Summary, comparison_sentence, small_print, summarise, why_no_scores
 from ilbrl.report.text import command, number, plain, plus_minus, script, sentence, several, short
-from ilbrl.report.verdict import Verdict, known_miss, offline_label, quantity
+from ilbrl.report.verdict import Verdict
 from ilbrl.results.folder import Run
 from ilbrl.results.schema import KnownEstimate
 
@@ -52,7 +53,7 @@ def render(summary: Summary, rng: np.random.Generator | None = None) -> str:
     )
     engine.filters |= {"number": number, "plus_minus": plus_minus, "count": count, "short": short, "plain": plain}
     engine.filters |= {"display": display, "sentence": sentence, "several": several}
-    engine.filters |= {"ninety_five": ninety_five, "error": error}
+    engine.filters |= {"ninety_five": ninety_five, "error": error, "vouched": lambda name, run: run.vouched[name].why}
     page = engine.get_template("page.html").render(
         comparison=comparison_sentence(summary),
         table=score_table(summary),

@@ -10,10 +10,11 @@ import numpy as np
 
 from ilbrl.envs import NOT_D4RL
 from ilbrl.report.bootstrap import MEASURED_COVERAGE, Interval
+from ilbrl.report.deployed import PLAYED_BY_UNKNOWN
 from ilbrl.report.pictures import display
 from ilbrl.report.scoreboard import Scoreboard, aggregates, differences_to_best, scoreboard
 from ilbrl.report.text import listed, number, several
-from ilbrl.report.verdict import PLAYED_BY_UNKNOWN, Verdict, verdict
+from ilbrl.report.verdict import Verdict, verdict
 from ilbrl.results.folder import Run, read_runs
 
 

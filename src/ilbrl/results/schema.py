@@ -184,7 +184,9 @@ class KnownRecord:
 @dataclass(frozen=True)
 class TuningRecord:
     estimator: str = "expected_sarsa"
-    quantity: str = "discounted value"  # what its numbers are about
+    quantity: str = "discounted value"  # what its numbers are about, in words
+    gamma: float | None = None  # of that quantity; 1: the return of an episode
+    reward: str | None = None  # of that quantity: "logged", or the intrinsic one
     configurations: tuple[TriedSetting, ...] = ()
     chosen: int | None = None
     config: dict[str, Any] = field(default_factory=dict)  # what candidates are valued with

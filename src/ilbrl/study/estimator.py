@@ -115,6 +115,8 @@ def tuning_record(found: ope.Calibration) -> TuningRecord:
     return TuningRecord(
         estimator=found.estimator,
         quantity=str(found.quantity),
+        gamma=found.quantity.gamma,
+        reward=found.quantity.reward,
         configurations=tuple(_tried(number, found) for number in range(len(found.table))),
         chosen=found.chosen,
         config=to_plain(found.config),

@@ -7,10 +7,12 @@ with them what they have just computed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ilbrl.report.deployed import quantity
 from ilbrl.report.pictures import (
     LINE_POINTS,
     STYLES,
@@ -24,12 +26,11 @@ from ilbrl.report.pictures import (
     frame,
 )
 from ilbrl.report.statistics import NORMAL_95
-from ilbrl.report.verdict import quantity
 from ilbrl.results.folder import Run
-from ilbrl.results.schema import TriedSetting
+from ilbrl.results.schema import KnownEstimate, TriedSetting
 from ilbrl.results.tables import Curve
 
-SEEN, BLIND = "its logs trained the models", "never seen by the models"
+SEEN, BLIND = "with its own logs", "without its own logs"
 
 
 class Point(NamedTuple):
@@ -44,17 +45,27 @@ class Point(NamedTuple):
 
 
 def calibration(run: Run) -> Picture | None:
-    """Estimate against truth for the known policies, under the chosen evaluator."""
+    """Estimate against truth for the known policies, under the chosen evaluator.
+
+    Where each was also valued without its own logs, these estimates stand beside the others.
+    """
     chosen = run.tuning.chosen_evaluator
     if chosen is None:
         return None
+    seen, unseen = _points(chosen.policies), _points(chosen.unseen)
+    if unseen:
+        return predicted(seen + unseen, [False] * len(seen) + [True] * len(unseen), quantity(run))
+    return estimates_against_truth(seen, quantity(run)) if seen else None
+
+
+def _points(known: Mapping[str, KnownEstimate]) -> list[Point]:
     points = []
-    for name, each in chosen.policies.items():
+    for name, each in known.items():
         if each.estimate is not None and each.truth is not None:
             spread = "" if each.truth_std_error is None else f", truth ± {NORMAL_95 * each.truth_std_error:.3g}"
             label = f"{name}: {each.verdict or 'no verdict'}{spread}"
             points.append(Point(label, each.truth, each.estimate, NORMAL_95 * (each.std_error or 0.0), name))
-    return estimates_against_truth(points, quantity(run)) if points else None
+    return points
 
 
 def estimates_against_truth(points: Sequence[Point], of: str = "discounted value") -> Picture:
@@ -72,20 +83,18 @@ def estimates_against_truth(points: Sequence[Point], of: str = "discounted value
     )  # fmt: skip
 
 
-def predicted_returns(points: Sequence[Point], blind: Sequence[bool]) -> Picture:
-    """Episode returns that learned models predict, against true ones: [n] policies, of which some were `blind`.
+def predicted(points: Sequence[Point], blind: Sequence[bool], of: str = "return of an episode") -> Picture:
+    """Estimates against truth, of policies of which some were valued `blind`.
 
-    A blind policy's logs were kept from the models: how those do on it is how they will do on new policies.
+    A blind policy's own logs were kept from the evaluator: how it does on this one is how it will do on new policies.
     """
     grouped = [point._replace(group=BLIND if hidden else SEEN) for point, hidden in zip(points, blind, strict=True)]
     ordered = sorted(grouped, key=lambda point: point.group == BLIND)
-    drawn = estimates_against_truth(ordered, "episode return")
-    return Picture(
-        "predicted-returns", "Predicted against true returns",
-        "One dot per known policy: on the dashed line the models predict its return. Those never seen by the models"
-        " show what to expect of new policies. Bars are 95 % intervals.",
-        drawn.x, drawn.y, drawn.series, identity=True,
-    )  # fmt: skip
+    says = (
+        "Policies of known value: on the dashed line the estimate is right, above it too hopeful. Estimates without a"
+        " policy's own logs show what to expect of new policies. Bars are 95 % intervals."
+    )
+    return replace(estimates_against_truth(ordered, of), says=says)
 
 
 def model_error(errors: Mapping[str, np.ndarray], noise: float | None = None) -> Picture:
@@ -109,9 +118,12 @@ def model_error(errors: Mapping[str, np.ndarray], noise: float | None = None) ->
 
 
 def values_against_scores(
-    points: Sequence[Point], look: Mapping[str, Style], true_label: str, offline_label: str
+    points: Sequence[Point], look: Mapping[str, Style], true_label: str, offline_label: str, identity: bool = False
 ) -> Picture | None:
-    """Offline value against true score, one dot per configuration; `group` is its algorithm."""
+    """Offline value against true score, one dot per configuration; `group` is its algorithm.
+
+    `identity`: both are of the same quantity, so that the dots should lie on the line x = y.
+    """
     series = []
     for algorithm in dict.fromkeys(point.group for point in points):
         for strong in (False, True):
@@ -125,7 +137,7 @@ def values_against_scores(
         "estimated-against-true", "Offline value against true score",
         "One dot per configuration, its seeds averaged: where dots rise to the right, offline values choose well. Bars"
         " are 95 % intervals over seeds.",
-        true_label, offline_label, tuple(series),
+        true_label, offline_label, tuple(series), identity=identity,
     )  # fmt: skip
 
 
@@ -173,9 +185,11 @@ def value_curves(run: Run) -> Picture | None:
     truths = tuple(
         Line("y", known.truth, f"{name}, true") for name, known in run.tuning.known.items() if known.truth is not None
     )
+    several = len({each.group for each in series}) > 1
     return Picture(
-        "value-curves", "Offline values while the evaluator learns, by data composition",
-        f"Mean over evaluation seeds with their range; {dashes}. Compositions that settle near the truth can be used.",
+        "value-curves", "Offline values while the evaluator learns" + (", by data composition" if several else ""),
+        f"Mean over evaluation seeds with their range; {dashes}."
+        + (" Compositions that settle near the truth can be used." if several else ""),
         "updates of the evaluator", f"estimated {quantity(run)}", tuple(series), truths,
         y_range=frame([each for each in series if each.group.endswith(", chosen")], truths, margin=0.5),
     )  # fmt: skip

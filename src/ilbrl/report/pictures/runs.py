@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from ilbrl.report.deployed import in_estimated_quantity, offline_label, quantity
 from ilbrl.report.pictures import STYLES, Line, Picture, Series, band, by_name, display, frame, styles
 from ilbrl.report.pictures.evaluator import Point, calibration, value_curves, values_against_scores
 from ilbrl.report.scoreboard import selection_regret, true_label, truth
 from ilbrl.report.statistics import NORMAL_95, Mean, normal_mean
-from ilbrl.report.verdict import offline_label
 from ilbrl.results.folder import Run
 from ilbrl.results.tables import Curve
 
@@ -96,15 +96,18 @@ def offline_values(run: Run, only: Sequence[str] | None = None) -> Picture | Non
 
 def estimated_against_true(run: Run) -> Picture | None:
     """Offline value against true score of every configuration whose policies were played."""
-    look = styles(run.algorithms)
-    return values_against_scores(list(_configurations(run)), look, true_label(run), offline_label(run))
+    like_with_like = all(in_estimated_quantity(run, c) for c in run.candidates if truth(run, c) is not None)
+    label = f"true {quantity(run)}" if like_with_like else true_label(run)
+    points = list(_configurations(run, like_with_like))
+    return values_against_scores(points, styles(run.algorithms), label, offline_label(run), like_with_like)
 
 
-def _configurations(run: Run) -> Iterator[Point]:
-    """Mean and normal interval over the seeds of each configuration."""
+def _configurations(run: Run, like_with_like: bool) -> Iterator[Point]:
+    """Mean and normal interval over the seeds of each configuration; truths in the estimated quantity if asked."""
     grouped: dict[tuple[str, int], list[tuple[float, float]]] = {}
     for c in run.candidates:
-        true = truth(run, c)
+        same = in_estimated_quantity(run, c) if like_with_like else None
+        true = truth(run, c) if same is None else same.value
         if true is not None and c.offline_value is not None:
             grouped.setdefault((c.algorithm, c.configuration), []).append((true, c.offline_value))
     selected = {(c.algorithm, c.configuration) for c in run.candidates if c.selected}

@@ -1,0 +1,162 @@
+"""The file to deploy: what it is worth by its own episodes and by its estimate, beside the logs and the expert."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ilbrl.report.scoreboard import Played, over_seeds, played, reference_score, scored
+from ilbrl.report.statistics import NORMAL_95, Mean
+from ilbrl.report.text import number, plus_minus, several
+from ilbrl.results.folder import Run
+from ilbrl.results.schema import Chosen
+from ilbrl.results.tables import Candidate
+
+PLAYED_BY_UNKNOWN = "An environment was played, but results.csv, which shows by whom, is missing or damaged"
+
+
+def quantity(run: Run) -> str:
+    """What offline values of this run measure, in words."""
+    return run.tuning.quantity
+
+
+def offline_label(run: Run) -> str:
+    return f"estimated {quantity(run)}"
+
+
+def chosen(run: Run) -> Chosen:
+    """What was selected within the algorithm that was selected overall."""
+    overall = run.selection.overall
+    return run.selection.algorithms.get((overall.algorithm or "") if overall else "", Chosen())
+
+
+def selected(run: Run, algorithm: str) -> list[Candidate]:
+    """The seeds of an algorithm's selected configuration."""
+    return [c for c in run.candidates if c.selected and c.algorithm == algorithm]
+
+
+def file_of(run: Run, algorithm: str) -> Candidate | None:
+    """The seed whose policy is best.safetensors: the one with the highest offline value."""
+    best = run.selection.algorithms.get(algorithm, Chosen()).best_seed
+    return next((c for c in selected(run, algorithm) if c.policy_seed == best), None)
+
+
+def file_played(run: Run, algorithm: str) -> Played | None:
+    """That file in the environment; None where it was not played."""
+    file = file_of(run, algorithm)
+    return None if file is None else played(run, file)
+
+
+def seeds_played(run: Run, algorithm: str) -> Mean | None:
+    """All seeds of the selected configuration in the environment; None where none was played."""
+    found = [each for c in selected(run, algorithm) if (each := played(run, c)) is not None]
+    return over_seeds(found) if found else None
+
+
+def known_miss(run: Run) -> float | None:
+    """How far the evaluator missed the known policies: root mean square of estimate less truth."""
+    if run.tuning.trust is not None and run.tuning.trust.error is not None:
+        return run.tuning.trust.error
+    tried = run.tuning.chosen_evaluator
+    pairs = [(p.estimate, p.truth) for p in tried.policies.values()] if tried else []
+    missed = [estimate - truth for estimate, truth in pairs if estimate is not None and truth is not None]
+    return float(np.sqrt(np.mean(np.square(missed)))) if missed else None
+
+
+def estimated(run: Run) -> Mean | None:
+    """The offline value, no surer than the evaluator was on the policies whose value is known."""
+    value = run.selection.overall.value if run.selection.overall else None
+    if value is None:
+        return None
+    errors = [error for error in (chosen(run).value_std_error, known_miss(run)) if error is not None]
+    error = float(np.hypot.reduce(errors)) if errors else np.nan
+    return Mean(value, error, NORMAL_95 * error, 1)
+
+
+def known_truth(run: Run, role: str) -> float | None:
+    """The true value of the policy behind the logs or of the expert, in the quantity that is estimated."""
+    return run.tuning.known[role].truth if role in run.tuning.known else None
+
+
+def in_estimated_quantity(run: Run, candidate: Candidate) -> Mean | None:
+    """What a policy was worth in the environment in the quantity that is estimated; None where that is not known."""
+    true, scores = candidate.true, run.final
+    if true is None or scores is None or run.tuning.gamma is None or run.tuning.reward != "logged":
+        return None
+    same_discount = scores.discount is not None and np.isclose(scores.discount, run.tuning.gamma)
+    episodes = true.returns if run.tuning.gamma == 1 else true.discounted_returns if same_discount else ()
+    if not episodes:
+        return None
+    error = float(np.std(episodes, ddof=1) / np.sqrt(len(episodes))) if len(episodes) > 1 else np.nan
+    return Mean(float(np.mean(episodes)), error, NORMAL_95 * error, len(episodes))
+
+
+def better_than_logs(run: Run, score: Mean | None) -> bool | None:
+    """Whether the whole interval of the true score, or of the estimate where nothing was played, is above the logs.
+
+    None where the worth of the logs is not known.
+    """
+    ours, logs = score, reference_score(run, "logs")
+    if ours is None:
+        ours, logs = estimated(run), known_truth(run, "logs")
+    return None if ours is None or logs is None else ours.clearly_above(logs)
+
+
+def how_good(run: Run, algorithm: str) -> tuple[str, ...]:
+    """One sentence for each thing that is known about the file's worth."""
+    return (*_in_the_environment(run, algorithm), *_from_logs(run, algorithm))
+
+
+def _in_the_environment(run: Run, algorithm: str) -> Iterator[str]:
+    """What was measured of the file, with the spread over seeds beside it."""
+    file, seeds = file_played(run, algorithm), seeds_played(run, algorithm)
+    if seeds is None:
+        return
+    unit = "normalised score" if scored(run) else "return of an episode"
+    score = file.mean if file else seeds
+    if file is None:
+        yield f"True {unit} {plus_minus(seeds.value, seeds.half_width)}: mean of {several(seeds.runs, 'seed')}."
+        yield "The file to deploy was not played itself."
+    else:
+        over = f"mean of {several(score.runs, 'episode')}" if score.runs else "episodes not recorded"
+        spread = f", which vary by ± {number(file.spread)}" if np.isfinite(file.spread) else ""
+        yield f"True {unit} of this file {plus_minus(score.value, score.half_width)} ({over}{spread})."
+        if seeds.runs > 1:
+            values = [each.mean.value for c in selected(run, algorithm) if (each := played(run, c)) is not None]
+            reach = f"{number(min(values))} to {number(max(values))}, {number(seeds.value)} on average"
+            yield f"The {seeds.runs} seeds of its configuration reach {reach}."
+    yield from _placed(score, reference_score(run, "logs"), reference_score(run, "expert"))
+
+
+def _placed(score: Mean, logs: float | None, expert: float | None) -> Iterator[str]:
+    """Where a number stands between those of the policy that made the logs and of the expert."""
+    if logs is None:
+        return
+    side = "above" if score.value > logs else "below"
+    said = f"That is {number(abs(score.value - logs))} {side} the policy that made the logs ({number(logs)})"
+    if score.value > logs and not score.clearly_above(logs):
+        said += ": within the interval, so the difference may be chance"
+    elif expert is not None and expert > logs and score.value > logs:
+        share = 100 * (score.value - logs) / (expert - logs)
+        said += f", {share:.0f} % of the way to the expert ({number(expert)})"
+    yield said + "."
+
+
+def _from_logs(run: Run, algorithm: str) -> Iterator[str]:
+    """The estimate, and the same quantity as it was played."""
+    estimate, missed, file = estimated(run), known_miss(run), file_of(run, algorithm)
+    if estimate is not None:
+        how = "" if missed is None else f"; known policies were missed by {number(missed)}"
+        yield f"Estimated {quantity(run)}: {plus_minus(estimate.value, estimate.half_width)} (from logs alone{how})."
+    same = in_estimated_quantity(run, file) if file else None
+    if same is not None:
+        yield f"In the environment this quantity was {plus_minus(same.value, same.half_width)}."
+    if seeds_played(run, algorithm) is not None:
+        return
+    if estimate is not None:
+        yield from _placed(estimate, known_truth(run, "logs"), known_truth(run, "expert"))
+    if run.played:
+        yield f"{PLAYED_BY_UNKNOWN}, so this estimate is all there is to show."
+    else:
+        yield "No environment was played, so this estimate is all there is."
