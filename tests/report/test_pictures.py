@@ -170,10 +170,15 @@ def test_the_error_of_models_is_a_median_with_quartiles():
 
 def test_values_against_scores_draw_the_selected_strong():
     points = [Point("bc 0", 1.0, 2.0, 0.1, "bc", False), Point("bc 1", 2.0, 3.0, 0.1, "bc", True)]
-    picture = values_against_scores(points, styles(["bc"]), "true", "offline")
+    picture = values_against_scores(points, styles(["bc"]), "true return", "return", same=True)
     assert picture is not None
+    assert not picture.identity  # no estimate is as low as the truths
+    near = [point._replace(estimate=point.truth + 0.5) for point in points]
+    picture = values_against_scores(near, styles(["bc"]), "true return", "return", same=True)
+    assert picture is not None
+    assert picture.identity
     assert [(s.name, s.emphasis) for s in picture.series] == [("BC", False), ("BC, selected", True)]
-    assert values_against_scores([], {}, "true", "offline") is None
+    assert values_against_scores([], {}, "true return", "return") is None
 
 
 def test_a_course_that_diverged_does_not_flatten_the_others():

@@ -55,13 +55,15 @@ def seeds_played(run: Run, algorithm: str) -> Mean | None:
 
 
 def known_miss(run: Run) -> float | None:
-    """How far the evaluator missed the known policies: root mean square of estimate less truth."""
-    if run.tuning.trust is not None and run.tuning.trust.error is not None:
-        return run.tuning.trust.error
-    tried = run.tuning.chosen_evaluator
+    """How far the evaluator missed the known policies: root mean square of estimate less truth.
+
+    A larger error that the evaluator found itself, on policies valued without their own logs, counts instead.
+    """
+    tried, trust = run.tuning.chosen_evaluator, run.tuning.trust
     pairs = [(p.estimate, p.truth) for p in tried.policies.values()] if tried else []
     missed = [estimate - truth for estimate, truth in pairs if estimate is not None and truth is not None]
-    return float(np.sqrt(np.mean(np.square(missed)))) if missed else None
+    found = [float(np.sqrt(np.mean(np.square(missed))))] if missed else []
+    return max([*found, *([trust.error] if trust is not None and trust.error is not None else [])], default=None)
 
 
 def estimated(run: Run) -> Mean | None:

@@ -79,7 +79,7 @@ def estimates_against_truth(points: Sequence[Point], of: str = "discounted value
         "calibration", "Estimate against truth",
         "Policies of known value: on the dashed line the estimate is right, above it too hopeful. Bars are 95 %"
         " intervals of the estimate.",
-        f"true {of}", f"estimated {of}", series, identity=True,
+        f"true {of}", "estimate", series, identity=True,
     )  # fmt: skip
 
 
@@ -118,11 +118,12 @@ def model_error(errors: Mapping[str, np.ndarray], noise: float | None = None) ->
 
 
 def values_against_scores(
-    points: Sequence[Point], look: Mapping[str, Style], true_label: str, offline_label: str, identity: bool = False
+    points: Sequence[Point], look: Mapping[str, Style], true_label: str, of: str, same: bool = False
 ) -> Picture | None:
     """Offline value against true score, one dot per configuration; `group` is its algorithm.
 
-    `identity`: both are of the same quantity, so that the dots should lie on the line x = y.
+    `of` is the quantity that is estimated. `same`: truths are of it too, so that dots should lie on the line x = y. It
+    is drawn where estimates and truths overlap at all; elsewhere it would press the dots into a corner.
     """
     series = []
     for algorithm in dict.fromkeys(point.group for point in points):
@@ -135,10 +136,15 @@ def values_against_scores(
         return None
     return Picture(
         "estimated-against-true", "Offline value against true score",
-        "One dot per configuration, its seeds averaged: where dots rise to the right, offline values choose well. Bars"
-        " are 95 % intervals over seeds.",
-        true_label, offline_label, tuple(series), identity=identity,
+        f"Estimates are of the {of}. One dot per configuration, its seeds averaged: where dots rise to the right, they"
+        " choose well. Bars are 95 % intervals over seeds.",
+        true_label, "estimate", tuple(series), identity=same and _overlap(points),
     )  # fmt: skip
+
+
+def _overlap(points: Sequence[Point]) -> bool:
+    truths, estimates = [p.truth for p in points], [p.estimate for p in points]
+    return max(min(truths), min(estimates)) < min(max(truths), max(estimates))
 
 
 def _dots(points: Sequence[Point], name: str, style: Style, strong: bool = True, group: str = "") -> Series:
@@ -156,8 +162,8 @@ def courses(policy: str, curves: Sequence[tuple[Curve, str]], of: str, truth: fl
     lines = () if truth is None else (Line("y", truth, "true value"),)
     settled = [each for each in series if each.name != "diverged"]
     return Picture(
-        f"values-{policy}", policy, "One line per evaluation seed; colour and dashes tell the verdict.",
-        "updates", f"estimated {of}", series, lines, y_range=frame(settled or series, lines),
+        f"values-{policy}", policy, f"Estimated {of}, one line per evaluation seed; dashes tell the verdict.",
+        "updates", "estimate", series, lines, y_range=frame(settled or series, lines),
     )  # fmt: skip
 
 
@@ -188,8 +194,8 @@ def value_curves(run: Run) -> Picture | None:
     several = len({each.group for each in series}) > 1
     return Picture(
         "value-curves", "Offline values while the evaluator learns" + (", by data composition" if several else ""),
-        f"Mean over evaluation seeds with their range; {dashes}."
+        f"Estimated {quantity(run)}: mean over evaluation seeds with their range; {dashes}."
         + (" Compositions that settle near the truth can be used." if several else ""),
-        "updates of the evaluator", f"estimated {quantity(run)}", tuple(series), truths,
+        "updates of the evaluator", "estimate", tuple(series), truths,
         y_range=frame([each for each in series if each.group.endswith(", chosen")], truths, margin=0.5),
     )  # fmt: skip

@@ -99,7 +99,7 @@ def estimated_against_true(run: Run) -> Picture | None:
     like_with_like = all(in_estimated_quantity(run, c) for c in run.candidates if truth(run, c) is not None)
     label = f"true {quantity(run)}" if like_with_like else true_label(run)
     points = list(_configurations(run, like_with_like))
-    return values_against_scores(points, styles(run.algorithms), label, offline_label(run), like_with_like)
+    return values_against_scores(points, styles(run.algorithms), label, quantity(run), like_with_like)
 
 
 def _configurations(run: Run, like_with_like: bool) -> Iterator[Point]:
@@ -145,7 +145,7 @@ def _configuration(algorithm: str, number: int, mean: Mean, row: int, style, cho
 def candidate_values(run: Run) -> Picture | None:
     """Offline values of the candidates over the evaluator's updates."""
     title, x = "Offline values of the candidates", "updates of the evaluator"
-    return _by_configuration(run, run.candidate_values, "candidate-values", title, x, offline_label(run))
+    return _by_configuration(run, run.candidate_values, "candidate-values", title, x, "estimate")
 
 
 def metrics(run: Run) -> tuple[str, ...]:
