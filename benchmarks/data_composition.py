@@ -12,9 +12,9 @@ rates, everything else as in the paper's final choice: one population. Writes co
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
-from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,7 @@ import ilbrl
 from ilbrl import ope
 from ilbrl.base.files import written_whole
 from ilbrl.base.provenance import commit, versions
-from ilbrl.ope.evaluation import Estimate
-from ilbrl.ope.settings import grid
+from ilbrl.ope.estimators import critics, expected_sarsa
 
 
 def main() -> None:
@@ -48,19 +47,21 @@ def main() -> None:
     args = parser.parse_args()
     policy = ilbrl.Policy.load(args.policy)
     logs = {level: ilbrl.load(f"{args.task}/{level}:{args.transitions}") for level in ("expert", "medium")}
-    data = ope.EvaluationData.of_composition(ope.held_out(logs["expert"], logs["medium"]), args.fractions)
-    program = {"dtype": args.dtype, "hidden": tuple(args.hidden), "batch_size": args.batch_size}
-    settings = [
-        replace(setting, config=replace(setting.config, **program))
-        for setting in grid(args.fractions, args.lr, args.every, args.informed_start)
-    ]
-    evaluation = ope.evaluate({"policy": policy}, data, settings, range(args.seeds), args.updates, quiet=True)
+    evidence = ope.Evidence.holding_out({"expert": logs["expert"], "logs": logs["medium"]})
+    configs = [
+        critics.Config(
+            expert_fraction=fraction, lr=lr, target_update_every=every, informed_start=args.informed_start,
+            updates=args.updates, dtype=args.dtype, hidden=tuple(args.hidden), batch_size=args.batch_size,
+        )
+        for fraction, lr, every in itertools.product(args.fractions, args.lr, args.every)
+    ]  # fmt: skip
+    found = expected_sarsa.estimate({"policy": policy}, evidence, configs, range(args.seeds), quiet=True)
     truth = float(ilbrl.rollout(policy, args.task, args.episodes).discounted_returns.mean()) if args.episodes else None
-    entries = [entry(setting, evaluation.of("policy", s)) for s, setting in enumerate(settings)]
+    entries = [entry(each) for each in found]
     record = {
-        "task": args.task, "truth": truth, "value_range": data.value_range(settings[0].config.gamma),
+        "task": args.task, "truth": truth, "value_range": evidence.value_range(configs[0].gamma),
         "arguments": {name: str(value) for name, value in vars(args).items()}, "entries": entries,
-        "seconds": evaluation.seconds, "device": jax.devices()[0].device_kind, "versions": versions(),
+        "seconds": sum(each.seconds for each in found), "device": jax.devices()[0].device_kind, "versions": versions(),
         "commit": commit(),
     }  # fmt: skip
     with written_whole(args.out / "composition.json") as partial:
@@ -68,13 +69,14 @@ def main() -> None:
     table(record)
 
 
-def entry(setting: ope.Setting, estimates: Sequence[Estimate]) -> dict[str, Any]:
+def entry(found: ope.Estimates) -> dict[str, Any]:
+    trace = found.traces["policy"]
     return {
-        "setting": setting.as_dict(),
-        "values": [e.value if np.isfinite(e.value) else None for e in estimates],
-        "verdicts": [e.verdict for e in estimates],
-        "decided_at": [e.decided_at for e in estimates],
-        "curves": {"updates": estimates[0].updates.tolist(), "values": [e.values.tolist() for e in estimates]},
+        "setting": asdict(found.config),
+        "values": [value if np.isfinite(value) else None for value in found["policy"].parts],
+        "verdicts": list(trace.verdicts),
+        "decided_at": list(trace.decided_at),
+        "curves": {"updates": trace.updates.tolist(), "values": trace.values.tolist()},
     }
 
 

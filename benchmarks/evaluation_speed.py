@@ -23,7 +23,7 @@ from benchmarks.training_speed import ACT, OBS, ROWS, columns, ours
 from ilbrl.base.provenance import commit, versions
 from ilbrl.learning import population as train
 from ilbrl.learning.batches import Feed, Spec
-from ilbrl.ope import expected_sarsa
+from ilbrl.ope.estimators import critics
 
 BATCH, HIDDEN, INITIAL = 256, 256, 208
 CRITIC, ACTOR = (OBS + ACT, HIDDEN, HIDDEN, 1), (OBS, HIDDEN, HIDDEN, ACT)
@@ -45,9 +45,9 @@ def evaluation(data: dict[str, np.ndarray], policies: int, seeds: int, dtype: st
     def run(updates: int) -> float:
         rates: list[float] = []
         train.fit(
-            expected_sarsa.LEARNER,
-            [expected_sarsa.Config(dtype=dtype)] * members, range(members), feed, spec, 2 * updates, chunk=updates,
-            probe=train.Probe(ROWS - INITIAL, ROWS, expected_sarsa.value), quiet=True,
+            critics.LEARNER, [critics.Config(dtype=dtype)] * members, range(members), feed, spec, 2 * updates,
+            chunk=updates,
+            probe=train.Probe(ROWS - INITIAL, ROWS, critics.value), quiet=True,
             log=lambda record: rates.append(record["updates_per_second"]),
         )  # fmt: skip
         return updates * members / rates[-1]

@@ -8,7 +8,6 @@ import pytest
 
 from ilbrl import ope
 from ilbrl.cli import main
-from ilbrl.cli.evaluate_text import as_text
 from ilbrl.data import Dataset, save
 from ilbrl.policy import Policy
 
@@ -35,9 +34,9 @@ def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("evaluate")
     for name, gain, seed in (("expert", 0.9, 0), ("other", -0.15, 1)):
         save(log(gain, seed), path / f"{name}.npz")
+        save(log(gain, seed, rewards=False), path / f"bare-{name}.npz")
         layers = ((np.array([[-gain]]), np.zeros(1)),)
         Policy(layers, -np.ones(1), np.ones(1)).save(path / f"{name}.safetensors")
-    save(log(0.5, 2, rewards=False), path / "bare.npz")
     own = log(-0.15, 3)
     assert own.rewards is not None
     holed = np.where(np.arange(len(own)) == 7, np.nan, own.rewards)
@@ -47,170 +46,135 @@ def folder(tmp_path_factory):
     return path
 
 
-def evaluate(folder, *words, expert="expert.npz", data="other.npz"):
-    logs = ["--expert", str(folder / expert), "--data", str(folder / data)]
-    return main(["evaluate", *logs, "--hidden", "8", "8", "--seeds", "1", "--quiet", *words])
+SETTINGS = {
+    "models": ["--members", "2", "--updates", "60", "--hidden", "8", "8", "--starts", "4", "--size", "small"],
+    "expected_sarsa": ["--updates", "60", "--hidden", "8", "8", "--grid", "small"],
+}
+
+
+def evaluate(folder, *words, estimator="models", expert="expert.npz", logs="other.npz"):
+    read = ["--expert", str(folder / expert), "--logs", str(folder / logs)]
+    return main(["evaluate", *read, "--estimator", estimator, *SETTINGS[estimator], "--seeds", "1", "--quiet", *words])
 
 
 def known(folder, *names):
-    return ",".join(f"{name}={folder / name}.safetensors" for name in names)
+    return ["--known", *(f"{name}={folder / name}.safetensors" for name in names)]
 
 
-def test_policies_get_values_files_and_figures(folder, tmp_path, capsys):
-    policies = [str(folder / "expert.safetensors"), str(folder / "other.safetensors")]
-    code = evaluate(folder, "--policy", *policies, "--updates", "60", "--out", str(tmp_path), "--json")
+def policies(folder):
+    return [str(folder / "expert.safetensors"), str(folder / "other.safetensors")]
+
+
+@pytest.mark.parametrize("estimator", SETTINGS)
+def test_policies_get_values_files_and_a_quantity(folder, tmp_path, capsys, estimator):
+    words = ["--policy", *policies(folder), "--out", str(tmp_path), "--json"]
+    assert evaluate(folder, *words, estimator=estimator) == 0
     result = json.loads(capsys.readouterr().out)["evaluation"]
-    assert code == 0
-    assert list(result["policies"]) == policies
+    assert list(result["policies"]) == policies(folder)
     for entry in result["policies"].values():
-        assert entry["verdict"] == "moving"  # 60 updates are next to nothing, and it says so
+        assert entry["verdict"] in ope.ESTIMATORS[estimator].verdicts
         assert entry["interval"][0] <= entry["value"] <= entry["interval"][1]
-    assert result["initial_states"] == 2 * 9
-    assert {path.name for path in tmp_path.iterdir()} == {"evaluation.json", "values.png"}
-    assert evaluate(folder, "--policy", policies[0], "--updates", "20", "--out", str(tmp_path)) == 0
-    assert list(json.loads((tmp_path / "evaluation.json").read_text())["policies"]) == policies[:1]
+    assert (
+        result["quantity"]
+        == {
+            "models": "mean return of an episode of at most 20 steps",
+            "expected_sarsa": "discounted return at γ = 0.99",
+        }[estimator]
+    )
+    assert result["trust"] is None
+    left = {path.name.split("-")[0] for path in tmp_path.iterdir()}
+    assert left == {"evaluation.json", "models" if estimator == "models" else "values.png"}
 
 
-def test_a_penalty_lowers_values_by_what_seeds_disagree(folder, capsys):
-    words = ["--policy", str(folder / "expert.safetensors"), "--updates", "20", "--seeds", "3", "--penalty", "2"]
-    assert evaluate(folder, *words, "--json") == 0
-    result = json.loads(capsys.readouterr().out)["evaluation"]
-    (entry,) = result["policies"].values()
-    assert entry["value"] == pytest.approx(np.mean(entry["per_seed"]) - 2 * np.std(entry["per_seed"], ddof=1))
-    assert any("less 2 standard deviations" in note for note in result["notes"])
-
-
-def test_tuning_writes_the_setting_that_a_later_call_uses(folder, tmp_path, capsys):
-    code = evaluate(
-        folder, "--tune", "--known", known(folder, "expert", "other"), "--grid", "small", "--updates", "60",
-        "--out", str(tmp_path),
-    )  # fmt: skip
+def test_known_policies_calibrate_and_a_later_call_uses_it(folder, tmp_path, capsys):
+    code = evaluate(folder, *known(folder, "expert", "other"), "--out", str(tmp_path))
     said = capsys.readouterr().out
-    assert "chose setting" in said
-    assert any(verdict in said for verdict in ("trust it:", "use with care:", "do not trust it:"))
+    assert "without its logs" in said
+    assert any(f"{saying}:" in said for saying in ope.SAYINGS.values())
+    assert (tmp_path / "calibration.png").stat().st_size > 1000
     record = json.loads((tmp_path / "tuning.json").read_text())
     assert code == int(record["trust"]["verdict"] == "distrust")
-    assert len(record["configurations"]) == 3
+    assert len(record["configurations"]) == 4  # penalties
     assert record["known"]["other"]["variant"] == "mean"
     assert record["known"]["expert"]["truth"] > record["known"]["other"]["truth"]
-    assert {path.name for path in tmp_path.iterdir()} == {"tuning.json", "calibration.png", "known-values.png"}
+    assert set(record["configurations"][record["chosen"]]["unseen"]) == {"expert", "other"}
 
-    policy = str(folder / "expert.safetensors")
-    logs = ["--expert", str(folder / "expert.npz"), "--data", str(folder / "other.npz"), "--quiet", "--seeds", "1"]
-    words = ["evaluate", *logs, "--policy", policy, "--config", str(tmp_path / "tuning.json")]
-    assert main([*words, "--json"]) == code
+    again = ["--policy", policies(folder)[0], "--calibration", str(tmp_path / "tuning.json"), "--out", str(tmp_path)]
+    assert evaluate(folder, *again, "--json") == code
     result = json.loads(capsys.readouterr().out)["evaluation"]
-    assert result["updates"] == record["updates"]
-    chosen = record["configurations"][record["chosen"]]
-    assert chosen["hidden"] == [8, 8]
-    assert result["setting"] == {name: chosen[name] for name in result["setting"]}
+    assert result["config"] == record["config"]
     assert result["trust"]["verdict"] == record["trust"]["verdict"]
+    (entry,) = result["policies"].values()
+    half_width = (entry["interval"][1] - entry["interval"][0]) / 2
+    assert half_width >= 1.96 * record["trust"]["error"]  # no surer than it was on the known policies
 
-    save(log(-0.15, 5), tmp_path / "later.npz")
-    words[words.index("--data") + 1] = str(tmp_path / "later.npz")
-    assert main([*words, "--json"]) == 0
+    save(log(-0.15, 5), folder / "later.npz")
+    assert evaluate(folder, *again, "--json", logs="later.npz") == 0
     result = json.loads(capsys.readouterr().out)["evaluation"]
     assert result["trust"] is None
-    assert "belongs to another setting: here another --data;" in result["trust_withheld"]
+    assert "about other estimates: here another log logs;" in result["trust_withheld"]
+    assert evaluate(folder, *again, "--json", "--penalty", "7") == 0
+    assert "here penalty 7.0, not" in json.loads(capsys.readouterr().out)["evaluation"]["trust_withheld"]
+    assert evaluate(folder, *again, estimator="expected_sarsa") == 2
+    assert "tuning.json: calibrates models; say --estimator models" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("verdict", "said", "code"), [("distrust", "do not trust it:", 1), ("care", "with care:", 0)])
-def test_a_tuned_setting_brings_its_verdict(folder, tmp_path, capsys, verdict, said, code):
-    setting = ope.Setting(0.5, ope.Config(hidden=(4,)))
-    trust = {"verdict": verdict, "reasons": ["because of this"], "distance_limit": None}
-    record = {"configurations": [setting.as_dict()], "chosen": 0, "updates": 5, "trust": trust}
-    (tmp_path / "tuning.json").write_text(json.dumps(record))
-    policy = str(folder / "expert.safetensors")
-    words = ("--policy", policy, "--config", str(tmp_path / "tuning.json"), "--hidden", "4")
-    assert evaluate(folder, *words) == code
-    shown = capsys.readouterr().out
-    assert said in shown
-    assert "because of this" in shown
-    assert "untuned" not in shown
-    assert "another setting" not in shown
-
-    del record["configurations"][0]["lr"]
-    (tmp_path / "tuning.json").write_text(json.dumps(record))
-    assert evaluate(folder, "--policy", policy, "--config", str(tmp_path / "tuning.json")) == 2
-    shown = capsys.readouterr().err
-    assert "tuning.json: not a tuning.json" in shown
-    assert "lacks 'lr'" in shown
+def test_logs_without_rewards_are_valued_by_closeness(folder, tmp_path, capsys):
+    words = ["--policy", *policies(folder), "--out", str(tmp_path)]
+    assert evaluate(folder, *words, expert="bare-expert.npz", logs="bare-other.npz") == 0
+    said = capsys.readouterr().out
+    assert "closeness to the expert, summed over the steps" in said
+    assert "not of a task's reward" in said
+    assert "not calibrated" in said
 
 
-@pytest.mark.parametrize(
-    ("words", "departure"),
-    [
-        (["--hidden", "3", "3"], "here hidden 3 3, not 4;"),
-        (["--hidden", "4", "--dtype", "bfloat16"], "here dtype bfloat16, not float32;"),
-        (["--hidden", "4", "--updates", "4"], "here 4 updates, not 5;"),
-        (["--hidden", "4", "--updates", "6"], None),
-    ],
-)
-def test_a_verdict_on_another_setting_is_withheld(folder, tmp_path, capsys, words, departure):
-    setting = ope.Setting(0.5, ope.Config(hidden=(4,)))
-    trust = {"verdict": "distrust", "reasons": ["because of this"], "distance_limit": 1e-9}
-    record = {"configurations": [setting.as_dict()], "chosen": 0, "updates": 5, "trust": trust}
-    (tmp_path / "tuning.json").write_text(json.dumps(record))
-    words = ["--policy", str(folder / "expert.safetensors"), "--config", str(tmp_path / "tuning.json"), *words]
-    assert evaluate(folder, *words) == int(departure is None)
-    shown = capsys.readouterr().out
-    assert ("because of this" in shown) == (departure is None)
-    assert f"the tuning's verdict belongs to another setting: {departure}" in shown or departure is None
-    evaluate(folder, *words, "--json")
-    result = json.loads(capsys.readouterr().out)["evaluation"]
-    assert result["trust"] == (trust if departure is None else None)
-    assert (result["trust_withheld"] is None) == (departure is None)
-    assert "farther from the data" in result["distance_warning"]  # is about the policy and the data, not the critics
+def test_clones_are_called_clones_and_end_in_care_at_best(folder, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(ope.clones, "__defaults__", (50, 0, True))
+    evaluate(folder, "--clones", "--json", "--out", str(tmp_path), expert="bare-expert.npz", logs="bare-other.npz")
+    found = json.loads(capsys.readouterr().out)["calibration"]
+    assert set(found["known"]) == {"clone of expert", "clone of logs"}
+    assert found["trust"]["verdict"] in ("care", "distrust")
+    assert any("a clone is not the policy that made the logs" in reason for reason in found["trust"]["reasons"])
 
 
-def test_an_estimate_of_nothing_is_a_number():
-    row = {"verdict": "moving", "truth": 1.0, "estimate": 0.0}
-    chosen = {**ope.Setting(0.5).as_dict(), "policies": {"expert": row}}
-    tuning = {"configurations": [chosen], "chosen": 0, "trust": {"verdict": "care", "reasons": []}}
-    assert as_text({"tuning": tuning}).splitlines()[2].split() == ["expert", "0", "1", "moving"]
+def test_two_demonstrations_are_enough(folder, tmp_path, capsys):
+    save(log(0.9, 3, episodes=2), tmp_path / "two.npz")
+    assert evaluate(folder, "--policy", policies(folder)[0], expert=tmp_path / "two.npz") == 0
+    assert "the log expert has 2 complete episodes, too few to hold any out" in capsys.readouterr().out
 
 
-def test_one_known_policy_is_used_with_care_at_best(folder, capsys):
-    evaluate(
-        folder, "--tune", "--known", known(folder, "expert"), "--grid", "paper-choice", "--updates", "40", "--json"
-    )
-    trust = json.loads(capsys.readouterr().out)["tuning"]["trust"]
-    assert trust["verdict"] in ("care", "distrust")
-    assert any("only one known policy" in reason for reason in trust["reasons"])
+def test_several_logs_have_their_own_names(folder, capsys):
+    logs = [str(folder / name) for name in ("other.npz", "expert.npz")]
+    who = [f"{name}={folder / name}.safetensors@{folder / name}.npz" for name in ("other", "expert")]
+    words = ["evaluate", "--logs", *logs, "--known", *who, *SETTINGS["models"], "--quiet", "--json"]
+    assert main(words) in (0, 1)
+    found = json.loads(capsys.readouterr().out)["calibration"]
+    assert set(found["configurations"][0]["unseen"]) == {"other", "expert"}
+    assert set(found["evidence"]) == set(logs)
 
 
 @pytest.mark.parametrize(
-    ("words", "data", "said"),
+    ("words", "logs", "said"),
     [
-        (["--policy", "{}/expert.safetensors"], "bare.npz", "no rewards: off-policy evaluation needs them"),
         (["--policy", "{}/expert.safetensors"], "holed.npz", "rewards: NaN in 1 row (first: row 7)"),
-        (["--tune", "--known", "m={0}/other.safetensors@{0}/holed.npz"], "other.npz", "holed.npz: rewards: NaN in 1"),
-        (["--tune", "--known", "m={0}/other.safetensors@{0}/wide.npz"], "other.npz", "wide.npz: the expert data does"),
-        (["--policy", "{}/expert.safetensors", "--updates", "0"], "other.npz", "--updates 0: an estimate needs"),
-        (["--policy", "{}/expert.safetensors", "--hidden", "8", "0"], "other.npz", "--hidden 8 0: a layer needs"),
+        (["--known", "m={0}/other.safetensors@{0}/holed.npz"], "other.npz", "holed.npz: rewards: NaN in 1"),
+        (["--known", "m={0}/other.safetensors@{0}/wide.npz"], "other.npz", "wide.npz: the expert data does"),
         (["--policy", "{}/expert.safetensors", "--seed", "-2"], "other.npz", "--seed -2: a seed cannot be negative"),
-        (["--policy", "{}/expert.safetensors", "--penalty", "-1"], "other.npz", "--penalty -1.0: values are lowered"),
-        (
-            ["--policy", "{}/expert.safetensors", "--penalty", "2", "--seeds", "1"],
-            "other.npz",
-            "nobody to disagree with",
-        ),
+        (["--policy", "{}/expert.safetensors", "--seeds", "0"], "other.npz", "--seeds 0: an estimate needs"),
         ([], "other.npz", "nothing to evaluate"),
-        (["--tune"], "other.npz", "--tune needs policies of known value"),
-        (["--tune", "--known", "expert"], "other.npz", "'expert' is not NAME=POLICY"),
-        (["--tune", "--known", "a={0}/other.safetensors,b={0}/other.safetensors"], "other.npz", "cannot both be"),
-        (["--policy", "{}/none.safetensors"], "other.npz", "no such policy file"),
-        (["--policy", "{}/expert.safetensors", "--config", "{}/none.json"], "other.npz", "none.json: no such file"),
-        (["--policy", "{}/expert.safetensors", "--grid", "vast"], "other.npz", "no grid 'vast'"),
+        (["--known", "expert"], "other.npz", "'expert' is not NAME=POLICY"),
+        (["--known", "a={0}/other.safetensors", "b={0}/other.safetensors"], "other.npz", "cannot both be"),
+        (["--policy", "{}/none.safetensors"], "other.npz", "none.safetensors"),
+        (
+            ["--policy", "{}/expert.safetensors", "--calibration", "{}/none.json"],
+            "other.npz",
+            "none.json: no such file",
+        ),
+        (["--clones", "--calibration", "{}/none.json"], "other.npz", "give one"),
         (["--policy", "logged:{}/other.npz"], "other.npz", "carries no behaviour policy"),
+        (["--policy", "{}/expert.safetensors", "--estimator", "oracle"], "other.npz", "no estimator 'oracle'"),
     ],
 )
-def test_what_is_missing_is_said(folder, capsys, words, data, said):
-    assert evaluate(folder, *(word.format(folder) for word in words), data=data) == 2
+def test_what_is_missing_is_said(folder, capsys, words, logs, said):
+    assert evaluate(folder, *(word.format(folder) for word in words), logs=logs) == 2
     assert said in capsys.readouterr().err
-
-
-def test_too_few_episodes(folder, tmp_path, capsys):
-    save(log(0.9, 3, episodes=1), tmp_path / "one.npz")
-    assert evaluate(folder, "--policy", str(folder / "expert.safetensors"), expert=tmp_path / "one.npz") == 2
-    assert "1 complete episodes; evaluation needs at least two" in capsys.readouterr().err

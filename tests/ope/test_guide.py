@@ -14,4 +14,4 @@ def test_the_example_of_the_guide_runs(tmp_path, monkeypatch, capsys):
     exec(compile(example, str(guide), "exec"), {})
     said = capsys.readouterr().out
     assert "mean action" in said
-    assert "moving" in said
+    assert "mean return of an episode of at most 10 steps" in said

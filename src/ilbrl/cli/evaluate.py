@@ -2,110 +2,108 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, make_dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, NamedTuple
 
 import tyro
 
 from ilbrl import ope
 from ilbrl.base.errors import IlbrlError
-from ilbrl.base.files import written_whole
-from ilbrl.cli.evaluate_setting import UNTUNED, Evaluator, sized
-from ilbrl.cli.evaluate_text import as_text
+from ilbrl.base.records import from_json, parse_json, read_text, to_plain, write_json
+from ilbrl.cli.evaluate_output import as_text, draw_calibration, draw_values
 from ilbrl.cli.named import load_named, warn_about
-from ilbrl.data import Dataset
+from ilbrl.data import Dataset, Reading
 from ilbrl.data.benchmark import find_policy
-from ilbrl.data.splits import Composition
 from ilbrl.learning.population import forget_checkpoint
 from ilbrl.policy import Policy
-from ilbrl.report.pictures import evaluator as evaluator_pictures
-from ilbrl.report.pictures import paper
-from ilbrl.results.tables import Curve
+from ilbrl.results.schema import TuningRecord
+from ilbrl.study.estimator import tuning_record
+
+EXAMPLES = """Estimate what policies are worth from logs alone; no environment is touched.
+
+ilbrl evaluate --policy a.safetensors b.safetensors --expert hopper/expert --logs hopper/medium
+
+ilbrl evaluate --known expert=hopper/expert medium=hopper/medium --expert hopper/expert --logs hopper/medium --out tuned
+
+ilbrl evaluate --policy a.safetensors --calibration tuned/tuning.json --expert hopper/expert --logs hopper/medium"""
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """Estimate policies' discounted values from logs with rewards, by Expected SARSA; no environment is touched.
-
-    ilbrl evaluate --policy a.safetensors b.safetensors --expert hopper/expert --data hopper/medium
-
-    ilbrl evaluate --tune --known expert=hopper/expert,medium=hopper/medium --expert hopper/expert --data hopper/medium
-    --out tuned
-
-    ilbrl evaluate --policy a.safetensors --config tuned/tuning.json --expert hopper/expert --data hopper/medium
-    """
-
-    expert: str
-    """The expert's logs, with rewards: a file or a built-in name; `:100ep` takes the first 100 episodes."""
-    data: str
-    """All other logs, with rewards; `:400000steps` takes the first 400,000 transitions."""
+    logs: tuple[str, ...]
+    """Logs to learn from: files or built-in names; `:400000steps` takes the first 400,000 transitions."""
+    expert: str | None = None
+    """The expert's logs; `:100ep` takes the first 100 episodes. Needed where the logs carry no rewards."""
     policy: tuple[str, ...] = ()
     """Policies to value: files (.safetensors), built-in ones such as hopper/rung1, or `logged:FILE`: the policy behind
     the data file that carries it."""
-    tune: bool = False
-    """First choose the setting that orders the known policies best."""
-    known: str = ""
-    """Policies of known value, for --tune: `expert=POLICY,NAME=POLICY`. Their true values come from held-out episodes:
-    of --expert for the name `expert`, of --data for another; `NAME=POLICY@LOGS` brings a policy's own episodes."""
-    config: Path | None = None
-    """The setting that an earlier --tune chose: its tuning.json."""
-    grid: str = "default"
-    """Settings that --tune tries: default (18), paper (48), paper-choice (1), small (3)."""
-    updates: int | None = None
-    """Updates of each estimate; by default what the known policies needed under --config, else 100,000."""
-    seeds: int = 3
-    """Evaluation seeds."""
-    penalty: float = 0.0
-    """Standard deviations over evaluation seeds by which each value is lowered: seeds disagree where a policy leaves
-    the data. 0 is the paper's estimator; docs/evaluation.md shows what 2 does."""
+    known: tuple[str, ...] = ()
+    """Policies of known value, to calibrate and judge the estimator with: NAME=POLICY is the policy behind --expert for
+    the name `expert`, behind --logs for another. NAME=POLICY@LOG names one of several --logs; NAME=POLICY@FILE brings
+    episodes of a policy that made none of the logs."""
+    clones: bool = False
+    """Without known policies: compare the logs' episodes with rollouts of clones of them. A weaker check."""
+    calibration: Path | None = None
+    """What an earlier call with --known has chosen: its tuning.json."""
+    estimator: str = ope.DEFAULT
+    """How to estimate; `ilbrl evaluate --estimator NAME --help` lists the settings of each."""
+    seeds: int | None = None
+    """Evaluation seeds; by default what suits the estimator."""
     seed: int = 0
-    """Of the split into episodes to learn from and episodes held out."""
+    """Of the choice of episodes held out."""
+    intrinsic: bool = False
+    """Value closeness to the expert, even where the logs carry rewards."""
     out: Path | None = None
-    """Folder for evaluation.json, tuning.json and the figures values.png and calibration.png."""
-    hidden: tuple[int, ...] | None = None
-    """Sizes of the critics' hidden layers; by default those under --config, else 256 256."""
-    dtype: Literal["float32", "bfloat16"] | None = None
-    """Of the critics' matrix products; by default that under --config, else float32; bfloat16 uses fused kernels on a
-    GPU."""
+    """Folder for evaluation.json, tuning.json, figures, and what can be used again (trained models)."""
     quiet: bool = False
     """No progress bar."""
     json: bool = False
     """Print one JSON object instead of text."""
 
 
+class Evaluator(NamedTuple):
+    """With which configuration policies are valued, and what its calibration says about it."""
+
+    estimator: ope.Estimator
+    config: Any
+    tuning: TuningRecord | None = None  # None: not calibrated
+    withheld: str | None = None  # why the verdict of a calibration is not passed on
+
+
 def main(words: list[str]) -> int:
-    """Run `ilbrl evaluate …`; the exit code is 1 if all estimates diverged or their tuning says not to trust them."""
-    args = tyro.cli(Arguments, args=words, prog="ilbrl evaluate", config=(tyro.conf.FlagCreatePairsOff,))
+    """Run `ilbrl evaluate …`; the exit code is 1 if no policy has a value or its calibration says not to trust them."""
+    args, config, reading = _parse(words)
+    estimator = ope.find(args.estimator)
     _check(args)
     policies = {name: policy_named(name) for name in args.policy}
-    expert = load_named(args.expert, quiet=args.quiet)
-    logs = load_named(args.data, quiet=args.quiet)
-    warn_about(logs, expert, "evaluation")
-    composition = ope.held_out(expert, logs, args.seed)
+    seeds = range(estimator.seeds if args.seeds is None else args.seeds)
+    evidence = _evidence(args, reading)
+    options: dict[str, Any] = {"workplace": args.out, "quiet": args.quiet or args.json}
     result: dict[str, Any] = {}
-    evaluator, hashes = UNTUNED, {"expert": expert.content_hash, "data": logs.content_hash}
-    if args.tune:
-        tuning = _tune(args, composition, args.updates or UNTUNED.updates)
-        result["tuning"] = tuning.to_json() | {"logs": hashes}
-        evaluator = Evaluator.chosen_by(result["tuning"])
+    evaluator = Evaluator(estimator, config)
+    if args.known or args.clones:
+        known = _known(args, evidence, reading) if args.known else ope.clones(evidence, quiet=options["quiet"])
+        calibration = ope.calibrate(known, evidence, estimator, config, seeds, **options)
+        record = tuning_record(calibration)
+        evaluator = Evaluator(estimator, calibration.config, record)
+        result["calibration"] = to_plain(record)
         if args.out is not None:
-            _write(args.out / "tuning.json", result["tuning"])
-            _draw_tuning(tuning, args.out)
-    elif args.config is not None:
-        evaluator = Evaluator.read(args.config)
+            write_json(args.out / "tuning.json", record)
+            draw_calibration(calibration, args.out)
+    elif args.calibration is not None:
+        evaluator = _calibrated(args.calibration, estimator, config, evidence)
     if policies:
-        if not args.tune:
-            evaluator = evaluator.adjusted(hashes, args.hidden, args.dtype, args.updates)
-        evaluation = _evaluate(args, composition, policies, evaluator)
-        result["evaluation"] = _as_json(evaluation, composition, policies, evaluator, args.penalty)
+        found = ope.estimate(policies, evidence, estimator, evaluator.config, seeds, **options)
+        result["evaluation"] = _as_json(found, evidence, evaluator)
         if args.out is not None:
-            _write(args.out / "evaluation.json", result["evaluation"])
-            _draw_courses(evaluation, 0, {}, args.out / "values.png")
-    if args.out is not None:  # all is written: nothing to continue from, and another evaluation may follow
-        for stage in result:
-            forget_checkpoint(args.out / f"{stage}.safetensors")
+            write_json(args.out / "evaluation.json", result["evaluation"])
+            draw_values(found, args.out / "values.png")
+    if args.out is not None:  # all is written: nothing is left to continue from
+        for checkpoint in (*args.out.glob("critics-*.safetensors"), *args.out.glob("training-*.safetensors")):
+            forget_checkpoint(checkpoint)
     print(json.dumps(result, indent=1) if args.json else as_text(result))
     return int(_is_bad_news(result))
 
@@ -120,148 +118,148 @@ def policy_named(name: str) -> Policy:
     return find_policy(name)
 
 
+def _parse(words: list[str]) -> tuple[Arguments, Any, Reading]:
+    """The arguments, and the settings of the estimator that they name."""
+    said = [after for word, after in itertools.pairwise(words) if word == "--estimator"]
+    said += [word.partition("=")[2] for word in words if word.startswith("--estimator=")]
+    estimator = ope.find(said[-1] if said else ope.DEFAULT)
+    arguments = make_dataclass(
+        "Arguments",
+        [
+            ("evaluation", Arguments),
+            ("reading", Reading, field(default=Reading())),
+            ("settings", estimator.Config, field(default=estimator.Config())),
+        ],
+    )
+    names = "\n".join(f"{name}: {each.display}" for name, each in ope.ESTIMATORS.items())
+    arguments.__doc__ = f"{EXAMPLES}\n\nEstimators\n\n{names}"
+    config = (tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff)
+    parsed: Any = tyro.cli(arguments, args=words, prog="ilbrl evaluate", config=config)
+    return parsed.evaluation, parsed.settings, parsed.reading
+
+
 def _check(args: Arguments) -> None:
-    if not args.policy and not args.tune:
-        raise IlbrlError("nothing to evaluate: name policies with --policy, or known ones with --tune --known …")
-    if args.tune and not args.known:
-        raise IlbrlError("--tune needs policies of known value: --known expert=POLICY,NAME=POLICY (at least two)")
-    if args.tune and args.config is not None:
-        raise IlbrlError("--tune chooses a setting and --config brings one: give either")
-    if args.grid not in ope.GRIDS:
-        raise IlbrlError(f"no grid {args.grid!r}: there are {', '.join(ope.GRIDS)}")
-    if args.updates is not None and args.updates < 1:
-        raise IlbrlError(f"--updates {args.updates}: an estimate needs at least one update")
-    if not 0 <= args.penalty < float("inf"):
-        raise IlbrlError(f"--penalty {args.penalty}: values are lowered by 0 or more standard deviations")
-    if args.penalty and args.seeds < 2:
-        raise IlbrlError(f"--penalty {args.penalty:g}: one evaluation seed has nobody to disagree with; give --seeds 2")
+    if not args.policy and not args.known and not args.clones:
+        raise IlbrlError("nothing to evaluate: name policies with --policy, or known ones with --known NAME=POLICY")
+    if args.calibration is not None and (args.known or args.clones):
+        raise IlbrlError("--known calibrates the estimator and --calibration brings an earlier calibration: give one")
+    if args.known and args.clones:
+        raise IlbrlError("--clones is for want of known policies: leave it out, or --known")
+    if args.seeds is not None and args.seeds < 1:
+        raise IlbrlError(f"--seeds {args.seeds}: an estimate needs at least one")
     if args.seed < 0:
         raise IlbrlError(f"--seed {args.seed}: a seed cannot be negative")
-    if args.hidden is not None and min(args.hidden, default=1) < 1:
-        raise IlbrlError(f"--hidden {' '.join(map(str, args.hidden))}: a layer needs at least one unit")
+    if len({*args.logs}) < len(args.logs):
+        raise IlbrlError(f"--logs {' '.join(args.logs)}: names a log twice")
 
 
-def _tune(args: Arguments, composition: Composition, updates: int) -> ope.Tuning:
-    settings = [sized(setting, args.hidden, args.dtype) for setting in ope.GRIDS[args.grid]]
-    data = ope.EvaluationData.of_composition(composition, [setting.expert_fraction for setting in settings])
-    checkpoint = None if args.out is None else args.out / "tuning.safetensors"
-    known = _known(args.known, composition)
-    return ope.tune(
-        known, data, settings, range(args.seeds), updates, resume_from=checkpoint, quiet=args.quiet or args.json
-    )
+def _evidence(args: Arguments, reading: Reading) -> ope.Evidence:
+    """All logs under their names: `expert`, and `logs` or, where there are several, what the user typed."""
+    logs: dict[str, Dataset] = {}
+    if args.expert is not None:
+        logs["expert"] = load_named(args.expert, reading, quiet=args.quiet)
+    for text in args.logs:
+        logs["logs" if len(args.logs) == 1 else text] = load_named(text, reading, quiet=args.quiet)
+    intrinsic = True if args.intrinsic else None
+    rewarded = not args.intrinsic and all(data.rewards is not None for data in logs.values())
+    for name, data in logs.items():
+        if name != "expert" or len(logs) == 1:
+            warn_about(data, logs.get("expert", data), "evaluation" if rewarded else "imitation")
+    return ope.Evidence.holding_out(logs, args.seed, intrinsic=intrinsic)
 
 
-def _known(text: str, composition: Composition) -> list[ope.Known]:
-    """The known policies of `name=POLICY[@LOGS],…`."""
-    found, from_data = [], []
-    for entry in text.split(","):
+def _known(args: Arguments, evidence: ope.Evidence, reading: Reading) -> list[ope.Known]:
+    """The known policies of `NAME=POLICY`, `NAME=POLICY@LOG` or `NAME=POLICY@FILE`."""
+    found, behind_logs = [], []
+    for entry in args.known:
         name, _, where = entry.partition("=")
-        where, _, logs = where.partition("@")
+        where, _, log = where.partition("@")
         if not name or not where:
-            raise IlbrlError(f"--known: {entry!r} is not NAME=POLICY or NAME=POLICY@LOGS")
+            raise IlbrlError(f"--known: {entry!r} is not NAME=POLICY, NAME=POLICY@LOG or NAME=POLICY@FILE")
         policy = policy_named(where)
-        sides: dict[str, Any] = {"expert": policy if name == "expert" else None, "exploratory": None}
-        if name != "expert":
-            sides["exploratory"] = policy
-            from_data += [] if logs else [name]
-        known = ope.known_of_composition(composition, **sides)[0]
-        own: Dataset = load_named(logs) if logs else known.episodes
-        if logs:
-            warn_about(own, composition.training_expert, "evaluation")
-        found.append(replace(known, name=name, episodes=own))
-    if len(from_data) > 1:
+        made = log or ("expert" if name == "expert" else "logs")
+        made = {args.expert: "expert", **({args.logs[0]: "logs"} if len(args.logs) == 1 else {})}.get(made, made)
+        if made in evidence.logs:
+            behind_logs += [name] if not log and made == "logs" else []
+            found.append(ope.known_policy(name, policy, evidence, made))
+        elif log:
+            own = load_named(log, reading, quiet=args.quiet)
+            purpose = "evaluation" if evidence.reward == "logged" else "imitation"
+            warn_about(own, evidence.logs.get("expert", own), purpose)
+            found.append(ope.Known(name, policy, own, ope.logged_variant(policy)))
+        else:
+            there = ", ".join(evidence.logs)
+            raise IlbrlError(f"--known {entry}: whose episodes are its own? Say NAME=POLICY@LOG; there are {there}")
+    if len(behind_logs) > 1:
         raise IlbrlError(
-            f"--known: {' and '.join(from_data)} cannot both be the policy behind --data;"
-            " bring the episodes of the others as NAME=POLICY@LOGS"
+            f"--known: {' and '.join(behind_logs)} cannot both be the one policy behind --logs, and whose episodes are"
+            " whose cannot be told; bring the episodes of each as NAME=POLICY@FILE"
         )
     return found
 
 
-def _evaluate(
-    args: Arguments, composition: Composition, policies: dict[str, Policy], evaluator: Evaluator
-) -> ope.Evaluation:
-    data = ope.EvaluationData.of_composition(composition, [evaluator.setting.expert_fraction])
-    return ope.evaluate(
-        policies,
-        data,
-        [evaluator.setting],
-        range(args.seeds),
-        evaluator.updates,
-        resume_from=None if args.out is None else args.out / "evaluation.safetensors",
-        quiet=args.quiet or args.json,
+def _calibrated(path: Path, estimator: ope.Estimator, config: Any, evidence: ope.Evidence) -> Evaluator:
+    """What an earlier calibration chose. Its verdict stays where these logs and settings are those it is about."""
+    if not path.is_file():
+        raise IlbrlError(f"{path}: no such file; `ilbrl evaluate --known … --out FOLDER` writes one")
+    record = from_json(TuningRecord, parse_json(read_text(path), str(path)), str(path))
+    if record.estimator != estimator.name:
+        raise IlbrlError(f"{path}: calibrates {record.estimator}; say --estimator {record.estimator}")
+    chosen = from_json(estimator.Config, record.config, f"{path}: config")
+    changed = [name for name, value in vars(config).items() if value != getattr(estimator.Config(), name)]
+    asked = replace(chosen, **{name: getattr(config, name) for name in changed})
+    departures = [f"{name} {getattr(asked, name)}, not {getattr(chosen, name)}" for name in changed]
+    departures = [said for said, name in zip(departures, changed) if getattr(asked, name) != getattr(chosen, name)]
+    here = {name: data.content_hash for name, data in evidence.logs.items()}
+    departures += [f"another log {name}" for name in here if record.evidence.get(name) != here[name]]
+    if not departures:
+        return Evaluator(estimator, asked, record)
+    withheld = (
+        f"the verdict of the calibration is about other estimates: here {' and '.join(departures)};"
+        " how far to trust these numbers is unknown until --known with the same options says so"
+    )
+    return Evaluator(estimator, asked, record, withheld)
+
+
+def _as_json(found: ope.Estimates, evidence: ope.Evidence, evaluator: Evaluator) -> dict[str, Any]:
+    trust = None if evaluator.tuning is None or evaluator.withheld else evaluator.tuning.trust
+    warned = []
+    if trust is not None and evaluator.tuning is not None:
+        limit = float("inf") if trust.distance_limit is None else trust.distance_limit
+        best = max(known.truth for known in evaluator.tuning.known.values() if known.truth is not None)
+        warned = ope.warnings(found, limit, best, trust.error or 0.0)
+        found = ope.widen(found, trust.error or 0.0)
+    policies = {
+        name: {
+            "value": estimate.value,
+            "interval": list(estimate.interval),
+            "verdict": estimate.verdict,
+            "parts": list(estimate.parts),
+            "distance": estimate.distance,
+            "length": estimate.length,
+        }
+        for name, estimate in found.policies.items()
+    }
+    return to_plain(
+        {
+            "policies": policies,
+            "estimator": found.estimator,
+            "quantity": str(found.quantity),
+            "measure": found.measure,
+            "config": found.config,
+            "initial_states": len(evidence.initial_observations),
+            "seconds": found.seconds,
+            "warnings": warned,
+            "trust": trust,
+            "trust_withheld": evaluator.withheld,
+            "notes": [*evidence.notes, *found.notes],
+        }
     )
 
 
-def _draw_tuning(tuning: ope.Tuning, folder: Path) -> None:
-    truths = {name: truth.value for name, truth in tuning.truths.items()}
-    _draw_courses(tuning.evaluation, tuning.chosen_id, truths, folder / "known-values.png")
-    chosen = tuning.table[tuning.chosen_id].policies
-    points = [
-        evaluator_pictures.Point(name, truths[name], each.value, each.interval[1] - each.value)
-        for name, each in chosen.items()
-    ]
-    paper.save_as(folder / "calibration.png", evaluator_pictures.estimates_against_truth(points))
-
-
-def _draw_courses(evaluation: ope.Evaluation, setting: int, truths: dict[str, float], path: Path) -> None:
-    """A panel per policy, a line per evaluation seed."""
-    panels = [
-        evaluator_pictures.courses(
-            policy, [(Curve(e.updates, e.values), e.verdict) for e in evaluation.of(policy, setting)],
-            "discounted value", truths.get(policy),
-        )
-        for policy in evaluation.policies
-    ]  # fmt: skip
-    paper.save_as(path, *panels)
-
-
-def _as_json(
-    evaluation: ope.Evaluation,
-    composition: Composition,
-    policies: dict[str, Policy],
-    evaluator: Evaluator,
-    penalty: float,
-) -> dict[str, Any]:
-    setting = evaluation.settings[0]
-    data = ope.EvaluationData.of_composition(composition, [setting.expert_fraction])
-    distances = ope.distances_from_data(policies, data, setting.expert_fraction)
-    found, notes = {}, list(data.notes)
-    if penalty:
-        notes.append(
-            f"values are less {penalty:g} standard deviations over seeds; a tuning's verdict is about their mean"
-        )
-    for name in policies:
-        combined = evaluation.combined(name, penalty=penalty)
-        sound = combined.verdict != "diverged"
-        found[name] = {
-            "value": combined.value if sound else None,
-            "interval": list(combined.interval) if sound else None,
-            "verdict": combined.verdict,
-            "decided_at": [e.decided_at for e in evaluation.of(name)],
-            "per_seed": [e.value if e.verdict != "diverged" else None for e in evaluation.of(name)],
-            "distance": distances[name],
-        }
-    return {
-        "policies": found,
-        "setting": setting.as_dict(),
-        "updates": evaluation.updates,
-        "penalty": penalty,
-        "initial_states": len(data.initial_observations),
-        "seconds": evaluation.seconds,
-        "distance_warning": ope.distance_warning(distances, evaluator.distance_limit),
-        "trust": evaluator.trust,
-        "trust_withheld": evaluator.trust_withheld,
-        "notes": notes,
-    }
-
-
 def _is_bad_news(result: dict[str, Any]) -> bool:
-    if any((part["trust"] or {}).get("verdict") == "distrust" for part in result.values()):
+    trusts = [part["trust"] for part in result.values() if part["trust"] is not None]
+    if any(trust["verdict"] == "distrust" for trust in trusts):
         return True
     policies = result.get("evaluation", {}).get("policies", {})
-    return bool(policies) and all(entry["verdict"] == "diverged" for entry in policies.values())
-
-
-def _write(path: Path, record: dict[str, Any]) -> None:
-    with written_whole(path) as partial:
-        partial.write_text(json.dumps(record, indent=1) + "\n")
+    return bool(policies) and all(entry["value"] is None for entry in policies.values())

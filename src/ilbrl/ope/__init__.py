@@ -1,77 +1,74 @@
-"""Off-policy evaluation: what a policy is worth, from logs of others, and how far that number can be trusted.
+"""Off-policy evaluation: what policies are worth, from logs alone, and how far that number can be trusted.
 
-expected_sarsa     the estimator, one file
-settings           what is tuned about it, and the grids
-evaluables         what can be evaluated: policies, functions, logged next actions
-evaluation_data    rows, mixtures, initial states; the only home of the true rewards
-evaluation         policies × settings × seeds as one population → estimates with verdicts (`verdicts`)
-known              policies of known value and the truth about them
-ranking            rank error, correlations, regret
-tuning             choose the setting that orders the known policies best
-trust, distance    how far to trust it, and for which policies
-importance         per-decision weighted importance sampling, where action probabilities are logged
+    evidence = ope.Evidence.holding_out({"expert": expert, "logs": logs})        (or .of_composition of a split)
+    known = [ope.known_policy("expert", expert.policy, evidence, "expert"), …]    (or ope.clones(evidence))
+    calibration = ope.calibrate(known, evidence)                                  a setting chosen, and a verdict
+    found = ope.estimate(policies, evidence, config=calibration.config)           values, intervals, verdicts
+    calibration.widen(found), calibration.warnings(found)
+
+estimates      the seam: Estimator, Estimates, Quantity
+estimators/    models (rollouts in learned dynamics, the default), expected_sarsa (the paper's), importance
+evidence       logs, held-out episodes, initial states; the only home of the true rewards; the intrinsic reward
+policies       what can be evaluated, policies of known value, the truth about them, clones
+ranking        rank error, correlations, regret, bias
+calibration    known policies valued with and without their own logs; the setting that candidates are valued with
+trust          the verdict: how far to trust it, and about which policies
 """
 
-from ilbrl.ope import expected_sarsa
 from ilbrl.ope.calibration import Calibration, Tried, calibrate
-from ilbrl.ope.distance import distance_warning, distances_from_data
-from ilbrl.ope.estimates import Estimate, Estimates, Estimator, Quantity, Trace
+from ilbrl.ope.estimates import Choices, Estimate, Estimates, Estimator, Grade, Trace
 from ilbrl.ope.estimators import DEFAULT, ESTIMATORS, estimate, find
-from ilbrl.ope.evaluables import Evaluable, NextActions, Sampled, logged_next_actions
-from ilbrl.ope.evaluation import Combined, Evaluation, combine, evaluate
-from ilbrl.ope.evaluation_data import EvaluationData, held_out
-from ilbrl.ope.evidence import Closeness, Evidence
-from ilbrl.ope.expected_sarsa import Config
-from ilbrl.ope.judgement import Trust
-from ilbrl.ope.known import Known, Truth, known_of_composition, truth
-from ilbrl.ope.ranking import kendall, rank_error, regret, spearman
-from ilbrl.ope.settings import GRIDS, Setting, grid
-from ilbrl.ope.trust import trust_report
-from ilbrl.ope.tuning import Row, Tuning, tune
+from ilbrl.ope.evidence import Closeness, Evidence, Quantity
+from ilbrl.ope.policies import (
+    Evaluable,
+    Known,
+    NextActions,
+    Sampled,
+    Truth,
+    clones,
+    known_policy,
+    logged_next_actions,
+    logged_variant,
+    truth,
+)
+from ilbrl.ope.ranking import Check, kendall, rank_error, regret, spearman
+from ilbrl.ope.trust import SAYINGS, Trust, distance_warning, warnings, widen
 
 __all__ = [
     "DEFAULT",
     "ESTIMATORS",
-    "GRIDS",
+    "SAYINGS",
     "Calibration",
+    "Check",
+    "Choices",
     "Closeness",
-    "Combined",
-    "Config",
     "Estimate",
     "Estimates",
     "Estimator",
     "Evaluable",
-    "Evaluation",
-    "EvaluationData",
     "Evidence",
+    "Grade",
     "Known",
     "NextActions",
     "Quantity",
-    "Row",
     "Sampled",
-    "Setting",
     "Trace",
     "Tried",
     "Trust",
     "Truth",
-    "Tuning",
     "calibrate",
-    "combine",
+    "clones",
     "distance_warning",
-    "distances_from_data",
     "estimate",
-    "evaluate",
-    "expected_sarsa",
     "find",
-    "grid",
-    "held_out",
     "kendall",
-    "known_of_composition",
+    "known_policy",
     "logged_next_actions",
+    "logged_variant",
     "rank_error",
     "regret",
     "spearman",
-    "trust_report",
     "truth",
-    "tune",
+    "warnings",
+    "widen",
 ]

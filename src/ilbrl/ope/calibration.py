@@ -17,12 +17,12 @@ import numpy as np
 
 from ilbrl.base.errors import IlbrlError
 from ilbrl.learning.loggers import Log
-from ilbrl.ope.estimates import Estimate, Estimates, Estimator, Quantity, Trace
-from ilbrl.ope.estimators import find
-from ilbrl.ope.evidence import Evidence
-from ilbrl.ope.judgement import Trust, check_of, trust_report, warnings
-from ilbrl.ope.known import Known, Truth, truth
+from ilbrl.ope.estimates import Estimate, Estimates, Estimator, Trace
+from ilbrl.ope.estimators import DEFAULT, find
+from ilbrl.ope.evidence import Evidence, Quantity
+from ilbrl.ope.policies import Known, Truth, truth
 from ilbrl.ope.ranking import Check
+from ilbrl.ope.trust import Trust, check_of, trust_report, warnings, widen
 
 
 @dataclass(frozen=True)
@@ -62,21 +62,17 @@ class Calibration:
 
     def widen(self, estimates: Estimates) -> Estimates:
         """The estimates with intervals that contain the estimator's own error on the known policies."""
-        widened = {
-            name: replace(e, std_error=float(np.hypot(np.nan_to_num(e.std_error), self.trust.error)))
-            for name, e in estimates.policies.items()
-        }
-        return replace(estimates, policies=widened)
+        return widen(estimates, self.trust.error)
 
     def warnings(self, estimates: Estimates) -> list[str]:
         """What must be said about policies that the verdict does not speak about."""
-        return warnings(estimates, self.trust)
+        return warnings(estimates, self.trust.limit, self.trust.best_truth, self.trust.error)
 
 
 def calibrate(
     known: Sequence[Known],
     evidence: Evidence,
-    estimator: str | Estimator = "models",
+    estimator: str | Estimator = DEFAULT,
     config: Any = None,
     seeds: Sequence[int] | None = None,
     *,

@@ -18,38 +18,12 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 
 from ilbrl.base.errors import IlbrlError
-from ilbrl.data import Dataset
 from ilbrl.learning.loggers import Log
-from ilbrl.ope.evaluables import Evaluable
-from ilbrl.ope.evidence import Evidence, Reward
+from ilbrl.ope.evidence import Evidence, Quantity
+from ilbrl.ope.policies import Evaluable
 
 Grade = Literal["sound", "doubtful", "void"]
 """What a verdict means to selection: void values do not count, doubtful ones do and are named."""
-
-
-@dataclass(frozen=True)
-class Quantity:
-    """What a number is about; two numbers are comparable only if these are equal."""
-
-    gamma: float = 1.0
-    horizon: int | None = None
-    """Steps that count; None: as long as the episode lasts."""
-    reward: Reward = "logged"
-
-    def __str__(self) -> str:
-        what = "return" if self.reward == "logged" else "closeness to the expert, summed over the steps"
-        if self.gamma < 1:
-            return f"discounted {what} at γ = {self.gamma:g}"
-        steps = "" if self.horizon is None else f" of at most {self.horizon:,} steps"
-        return f"mean {what} of an episode{steps}"
-
-    def returns(self, episodes: Dataset) -> np.ndarray:
-        """[E] float64 Σ_{t < H} γ^t r_t of each episode, complete or not."""
-        if self.horizon is None or not len(episodes) or episodes.episode_lengths.max() <= self.horizon:
-            return episodes.returns(self.gamma)
-        assert episodes.rewards is not None
-        counted = np.where(episodes.step_of < self.horizon, episodes.rewards, 0.0)
-        return replace(episodes, rewards=counted).returns(self.gamma)
 
 
 @dataclass(frozen=True)

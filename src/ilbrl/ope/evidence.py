@@ -15,7 +15,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -23,15 +23,42 @@ import numpy as np
 
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset, concatenate
-from ilbrl.data.splits import Composition
+from ilbrl.data.splits import Composition, split_episodes
 from ilbrl.learning.batches import Spec
 
 Reward = Literal["logged", "intrinsic"]
 
 EXPERT_ROWS = 4096  # of the expert's steps, spread evenly, that closeness is measured to
 SEARCHED = 20_000  # rows of the other logs, spread evenly, among which d_max is found
+HELD_OUT = 2 / 7  # the paper's: 200,000 of the 700,000 transitions for evaluation
+FEWEST_EPISODES = 10  # complete ones, for some to be held out
 FEWEST_STARTS = 20  # held-out initial states; with fewer, those of all episodes serve
 PIECE = 4096  # rows labelled at a time
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """What a number is about; two numbers are comparable only if these are equal."""
+
+    gamma: float = 1.0
+    horizon: int | None = None
+    """Steps that count; None: as long as the episode lasts."""
+    reward: Reward = "logged"
+
+    def __str__(self) -> str:
+        what = "return" if self.reward == "logged" else "closeness to the expert, summed over the steps"
+        if self.gamma < 1:
+            return f"discounted {what} at γ = {self.gamma:g}"
+        steps = "" if self.horizon is None else f" of at most {self.horizon:,} steps"
+        return f"mean {what} of an episode{steps}"
+
+    def returns(self, episodes: Dataset) -> np.ndarray:
+        """[E] float64 Σ_{t < H} γ^t r_t of each episode, complete or not."""
+        if self.horizon is None or not len(episodes) or episodes.episode_lengths.max() <= self.horizon:
+            return episodes.returns(self.gamma)
+        assert episodes.rewards is not None
+        counted = np.where(episodes.step_of < self.horizon, episodes.rewards, 0.0)
+        return replace(episodes, rewards=counted).returns(self.gamma)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +129,7 @@ class Evidence:
     spec: Spec  # normaliser and action bounds
     horizon: int  # the logs' own time limit: the length of their longest episode
     closeness: Closeness | None = None  # the intrinsic reward, where the logs carry none
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = field(default=())  # reservations: each is a reason for care
 
     @staticmethod
     def of(
@@ -155,6 +182,25 @@ class Evidence:
         return Evidence(labelled[0], labelled[1], starts, spec, horizon, closeness, (*notes, note))
 
     @staticmethod
+    def holding_out(logs: Mapping[str, Dataset], rng: np.random.Generator | int = 0, **options: Any) -> Evidence:
+        """Evidence from logs that nobody has split: random whole episodes of each are held out, `HELD_OUT` of its rows.
+
+        A log of fewer than `FEWEST_EPISODES` complete episodes gives none away and serves twice; a note says so.
+        options: as for `of`.
+        """
+        rng, kept, held, notes = np.random.default_rng(rng), {}, {}, []
+        for name, data in logs.items():
+            complete = int(data.complete.sum())
+            if complete < FEWEST_EPISODES:
+                kept[name] = data
+                notes.append(f"the log {name} has {complete} complete episodes, too few to hold any out")
+                continue
+            rows = int(data.episode_lengths[data.complete].sum())
+            count = int(HELD_OUT * rows)
+            held[name], kept[name] = split_episodes(data, [count, rows - count], rng)
+        return Evidence.of(kept, held_out=held, notes=tuple(notes), **options)
+
+    @staticmethod
     def of_composition(composition: Composition, intrinsic: bool | None = None) -> Evidence:
         """The evaluation and validation parts of a split, under the names "expert" and "logs".
 
@@ -170,7 +216,11 @@ class Evidence:
             spec=Spec.of(composition.training),
             demonstrations=composition.training_expert,
             intrinsic=intrinsic,
-            notes=composition.notes,
+            notes=tuple(
+                f"the log {name} is too small to be split: evaluation reads the episodes that policies were trained on"
+                for name, apart in (("expert", composition.expert_held_out), ("logs", composition.logs_held_out))
+                if not apart
+            ),
         )
 
     @property

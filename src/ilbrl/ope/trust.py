@@ -1,130 +1,209 @@
-"""How far an off-policy evaluation can be trusted, judged by what it makes of policies of known value."""
+"""How far an estimator can be trusted, and about which policies: what it makes of policies of known value.
+
+The rule was written before any candidate's true score was looked at. Each known policy is valued twice where the
+estimator allows it: from evidence with its own logs, and from evidence without them, as candidates are.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
-from ilbrl.ope.evaluation import Combined
-from ilbrl.ope.known import Truth
-from ilbrl.ope.ranking import kendall, rank_error, regret, spearman
+from ilbrl.ope.estimates import Estimate, Estimates
+from ilbrl.ope.policies import Known, Truth
+from ilbrl.ope.ranking import Check, rank_error
 
-TRUSTED_VALUE_ERROR = 0.25  # of the spread between the known policies
-DISTRUSTED_VALUE_ERROR = 1.0
+GOOD_VALUE_ERROR, BAD_VALUE_ERROR = 0.25, 1.0  # of the spread between the known policies' true values
+BAD_REGRET = 0.25  # of the same
+BAD_SPEARMAN = 0.6  # with three known policies or more
 FEW_EPISODES = 10
 CUT_OFF = 0.01
-FARTHER = 1.5  # times the known policies' distance from the data, beyond which an estimate is extrapolation
+FARTHER = 1.5  # times the farthest known policy with its own logs: as far as that is vouched for
+
+Word = Literal["trust", "care", "distrust"]
+SAYINGS: Mapping[Word, str] = {"trust": "trust it", "care": "use with care", "distrust": "do not trust it"}
 
 RULE = (
-    "Distrust: a known policy diverged, or is ranked wrongly, or the mean value error exceeds the spread of the known"
-    " policies' true values. Care: only one known policy; an estimate still moving; an evaluation seed that orders them"
-    f" otherwise; a mean value error beyond {TRUSTED_VALUE_ERROR:.0%} of the spread; true values that their episodes"
-    f" do not tell apart; fewer than {FEW_EPISODES} episodes behind a true value, or returns cut off while more than"
-    f" {CUT_OFF:.0%} of the discount is left; a data mixture that missed its expert fraction; a right"
-    " order under no more than half of the settings. Trust: none of these."
+    "Distrust: the value of a known policy is void; two known policies come out in the wrong order, or three or more"
+    f" with a Spearman correlation below {BAD_SPEARMAN:g}; the choice among them loses more than {BAD_REGRET:.0%} of"
+    " the spread of their true values; or the mean value error exceeds that spread. All of this with the policies' own"
+    " logs among the evidence, and again without them. Care: one known policy or only clones; no check without their"
+    f" own logs; a doubtful value; a wrong order of seeds, models or neighbours; a mean value error beyond"
+    f" {GOOD_VALUE_ERROR:.0%} of the spread; true values that their episodes do not tell apart, or fewer than"
+    f" {FEW_EPISODES} episodes behind one, or returns cut off with more than {CUT_OFF:.0%} left; a right order under"
+    " no more than half of the settings tried. Trust: none of these. The verdict speaks about policies that lead no"
+    f" farther from the logs than the known policies: {FARTHER:g} times the farthest of them with its own logs, or the"
+    " farthest without."
 )
 
 
 @dataclass(frozen=True)
 class Trust:
-    """The verdict on an evaluator, and everything it rests on."""
+    """The verdict on an estimator, and everything it rests on."""
 
-    verdict: Literal["trust", "care", "distrust"]
+    verdict: Word
     reasons: tuple[str, ...]
-    rank_error: float
-    spearman: float
-    kendall: float
-    relative_value_error: float  # mean |V − truth| / spread of the truths; of |truth| for a single known policy
-    regret_at_1: float
-    regret_at_k: tuple[float, ...]  # for k = 1 … K
-    intervals: Mapping[str, tuple[float, float]]  # 95 %, over initial states and evaluation seeds
-    distances: Mapping[str, float] = field(default_factory=dict)  # of known policies from the data
+    seen: Check  # with the known policies' own logs among the evidence
+    unseen: Check | None  # without them; None: not checked
+    limit: float  # the largest `Estimate.distance` that the verdict speaks about; infinite where nothing was measured
+    best_truth: float  # of the known policies
+    error: float  # root mean square of V − truth beyond chance, in the units of the values; part of every interval
     rule: str = RULE
 
     @property
-    def distance_limit(self) -> float:
-        """The distance from the data beyond which the known policies vouch for nothing; infinite where unmeasured."""
-        return FARTHER * max(self.distances.values()) if self.distances else float("inf")
+    def saying(self) -> str:
+        return SAYINGS[self.verdict]
 
 
 def trust_report(
-    estimates: Mapping[str, Combined],
+    known: Sequence[Known],
     truths: Mapping[str, Truth],
+    seen: Estimates,
+    unseen: Mapping[str, Estimate] | None,
     notes: Sequence[str] = (),
-    distances: Mapping[str, float] | None = None,
     agreement: tuple[int, int] = (1, 1),
 ) -> Trust:
-    """Judge the estimates of known policies by the truth about them; `RULE` says how.
+    """Judge the estimates of known policies.
 
-    notes: what was wrong with the data mixture; each is a reason for care.
-    agreement: how many settings order the known policies rightly, and how many were tried.
+    unseen: each policy's estimate from evidence without its own logs, where there is one; None: not tried.
+    notes: reservations about the evidence; each asks for care.
+    agreement: under how many of the settings tried the order was right.
     """
-    names = list(truths)
-    values, true = (np.array([x[name].value for name in names]) for x in (estimates, truths))
-    diverged = np.array([estimates[name].verdict == "diverged" for name in names])
-    spread = float(np.ptp(true)) if len(names) > 1 else abs(float(true[0]))
-    sound = ~diverged
-    error = float(np.abs(values - true)[sound].mean() / max(spread, 1e-12)) if sound.any() else float("inf")
-    ranks = rank_error(values, true, diverged)
-    grave = _grave_reasons(names, diverged, ranks, error)
-    mild = _mild_reasons(names, estimates, truths, ranks, error, spread)
-    mild += [f"the data: {note}" for note in notes]
+    views = {"": check_of(seen.policies, truths, seen.grades)}
+    if unseen and len(unseen) == len(known):
+        views[" without their own logs"] = check_of(unseen, truths, seen.grades)
+    clones = all(k.clone for k in known)
+    grave, mild = [], []
+    for where, check in views.items():
+        (mild if clones else grave).extend(_order_reasons(check, len(known), where))
+        grave += _value_reasons(check, where)
+        mild += _lesser_reasons(check, where)
+    mild += _reservations(known, truths, seen)
+    if len(views) == 1:
+        mild.append("no known policy was valued without its own logs: how it does on policies off the logs is unknown")
     right, tried = agreement
-    if ranks == 0 and right <= tried / 2:
+    if views[""].rank_error == 0 and right <= tried / 2:
         mild.append(f"only {right} of {tried} settings order the known policies rightly: that may be luck")
-    ranked = np.where(diverged, -np.inf, values)
+    mild += [f"the evidence: {note}" for note in notes]
+    reasons = tuple(dict.fromkeys([*grave, *mild]))
+    right_everywhere = "the known policies come out in the right order, near their true values, with and without their"
     return Trust(
         verdict="distrust" if grave else "care" if mild else "trust",
-        reasons=(*grave, *mild) or ("all known policies converged, in the right order, near their true values",),
-        rank_error=ranks,
-        spearman=spearman(values[sound], true[sound]),
-        kendall=kendall(values[sound], true[sound]),
-        relative_value_error=error,
-        regret_at_1=regret(ranked, true),
-        regret_at_k=tuple(regret(ranked, true, k) for k in range(1, len(names) + 1)),
-        intervals={name: estimates[name].interval for name in names},
-        distances=dict(distances or {}),
+        reasons=reasons or (f"{right_everywhere} own logs",),
+        seen=views[""],
+        unseen=views.get(" without their own logs"),
+        limit=_limit(seen.policies, unseen or {}),
+        best_truth=max(t.value for t in truths.values()),
+        error=_error([seen.policies, unseen or {}], truths, seen),
     )
 
 
-def _grave_reasons(names: list[str], diverged: np.ndarray, ranks: float, error: float) -> list[str]:
+def check_of(estimates: Mapping[str, Estimate], truths: Mapping[str, Truth], grades: Mapping[str, str]) -> Check:
+    names = list(truths)
+    void = [grades[estimates[name].verdict] == "void" for name in names]
+    return Check.of([estimates[name].value for name in names], [truths[name].value for name in names], void)
+
+
+def widen(estimates: Estimates, error: float) -> Estimates:
+    """The estimates with intervals that contain the estimator's own error on known policies (`Trust.error`)."""
+    widened = {
+        name: replace(e, std_error=float(np.hypot(np.nan_to_num(e.std_error), error)))
+        for name, e in estimates.policies.items()
+    }
+    return replace(estimates, policies=widened)
+
+
+def warnings(estimates: Estimates, limit: float, best_truth: float, error: float) -> list[str]:
+    """What must be said about policies that a verdict does not speak about, or whose values are not plausible.
+
+    limit, best_truth, error: as in `Trust`.
+    """
+    said = []
+    found = {name: e for name, e in estimates.policies.items() if estimates.grade(name) != "void"}
+    if void := [name for name in estimates.policies if name not in found]:
+        said.append(f"no value: {_listed(f'{name} ({estimates[name].verdict})' for name in void)}")
+    if far := distance_warning({name: e.distance for name, e in found.items()}, limit):
+        said.append(far)
+    if high := [f"{name} ({e.value:.4g})" for name, e in found.items() if e.value > best_truth + error]:
+        said.append(
+            f"valued above the best known policy ({best_truth:.4g}), where nothing was checked: {_listed(high)}"
+        )
+    return said
+
+
+def distance_warning(distances: Mapping[str, float], limit: float) -> str | None:
+    """A sentence that names the policies farther from the logs than `limit`; None where there are none."""
+    far = [f"{name} ({distance:.2f})" for name, distance in distances.items() if distance > limit]
+    if not far:
+        return None
+    return (
+        f"farther from the logs than the known policies vouch for (limit {limit:.2f}): {_listed(far)};"
+        " their values are extrapolated, and such policies tend to be over-estimated"
+    )
+
+
+def _order_reasons(check: Check, policies: int, where: str) -> list[str]:
+    if policies > 2 and check.spearman < BAD_SPEARMAN:
+        return [f"the known policies come out in another order{where} (Spearman {check.spearman:.2f})"]
+    if policies == 2 and check.rank_error > 0:
+        return [f"the known policies come out in the wrong order{where}"]
+    if policies > 1 and check.regret_at_k[0] > BAD_REGRET:
+        return [f"the best known policy is not chosen{where}: {check.regret_at_k[0]:.0%} of the spread is lost"]
+    return []
+
+
+def _value_reasons(check: Check, where: str) -> list[str]:
+    if check.value_error == float("inf"):
+        return [f"the value of a known policy is void{where}"]
+    if check.value_error > BAD_VALUE_ERROR:
+        return [f"the mean value error{where} is {check.value_error:.2g} times {_unit(check)} ({_direction(check)})"]
+    return []
+
+
+def _lesser_reasons(check: Check, where: str) -> list[str]:
     reasons = []
-    if diverged.any():
-        reasons.append(f"the evaluation of {_listed(n for n, d in zip(names, diverged) if d)} diverged")
-    elif ranks > 0:
-        reasons.append(f"the known policies come out in the wrong order (rank error {ranks:g})")
-    if error > DISTRUSTED_VALUE_ERROR:
-        scale = "spread of the known policies" if len(names) > 1 else "known policy's true value"
-        reasons.append(f"the mean value error is {error:.2g} times the {scale}")
+    if GOOD_VALUE_ERROR < check.value_error <= BAD_VALUE_ERROR:
+        reasons.append(
+            f"the mean value error{where} is {check.value_error:.0%} of {_unit(check)} ({_direction(check)})"
+        )
+    if len(check.regret_at_k) > 2 and check.rank_error > 0 and check.spearman >= BAD_SPEARMAN:
+        reasons.append(f"some known policies change places{where} (Spearman {check.spearman:.2f})")
     return reasons
 
 
-def _mild_reasons(
-    names: list[str],
-    estimates: Mapping[str, Combined],
-    truths: Mapping[str, Truth],
-    ranks: float,
-    error: float,
-    spread: float,
-) -> list[str]:
-    reasons = []
-    if len(names) == 1:
-        reasons.append("only one known policy: nothing shows that the evaluator can tell a better policy from a worse")
-    if moving := [name for name in names if estimates[name].verdict == "moving"]:
-        reasons.append(f"the value of {_listed(moving)} was still moving: run more updates")
-    seeds = np.array([estimates[name].per_seed for name in names]).T
-    true = np.array([truths[name].value for name in names])
-    contrary = sum(rank_error(seed, true, np.zeros(len(names), bool)) > 0 for seed in seeds)
-    if ranks == 0 and contrary:
-        reasons.append(f"{contrary} of {len(seeds)} evaluation seeds order the known policies wrongly")
-    if TRUSTED_VALUE_ERROR < error <= DISTRUSTED_VALUE_ERROR:
-        reasons.append(f"the mean value error is {error:.0%} of the spread of the known policies ({spread:.4g})")
-    order = sorted(names, key=lambda name: truths[name].value)
-    for worse, better in itertools.pairwise(order):
+def _unit(check: Check) -> str:
+    return f"the spread of the known policies ({check.spread:.4g})" if len(check.regret_at_k) > 1 else "the true value"
+
+
+def _direction(check: Check) -> str:
+    if abs(check.bias) < check.value_error / 2:
+        return "both ways"
+    return "too high" if check.bias > 0 else "too low"
+
+
+def _reservations(known: Sequence[Known], truths: Mapping[str, Truth], seen: Estimates) -> list[str]:
+    """What makes the check itself weak."""
+    reasons, names = [], [k.name for k in known]
+    if clones := [k.name for k in known if k.clone]:
+        reasons.append(
+            f"no known policy behind {_listed(clones)}: the logs' episodes were compared with rollouts of clones, and"
+            " a clone is not the policy that made the logs"
+        )
+    if len(known) == 1:
+        reasons.append("only one known policy: nothing shows that the estimator can tell a better policy from a worse")
+    if doubtful := [f"{n} ({seen[n].verdict})" for n in names if seen.grade(n) == "doubtful"]:
+        reasons.append(f"the value of {_listed(doubtful)} is doubtful")
+    parts = [seen[name].parts for name in names]
+    if len(known) > 1 and len({len(part) for part in parts}) == 1 and parts[0]:
+        true = np.array([truths[name].value for name in names])
+        wrong = [rank_error(np.array(part), true, np.zeros(len(names), bool)) > 0 for part in zip(*parts)]
+        if 0 < sum(wrong) < len(wrong):
+            reasons.append(f"{sum(wrong)} of {len(wrong)} seeds or models order the known policies wrongly")
+    for worse, better in itertools.pairwise(sorted(names, key=lambda name: truths[name].value)):
         gap = truths[better].value - truths[worse].value
         if gap < 2 * np.hypot(*(np.nan_to_num(truths[name].std_error) for name in (worse, better))):
             reasons.append(f"the true values of {worse} and {better} are within each other's error ({gap:.3g} apart)")
@@ -135,5 +214,23 @@ def _mild_reasons(
     return reasons
 
 
-def _listed(names) -> str:
+def _limit(seen: Mapping[str, Estimate], unseen: Mapping[str, Estimate]) -> float:
+    near = [e.distance for e in seen.values() if np.isfinite(e.distance)]
+    off = [e.distance for e in unseen.values() if np.isfinite(e.distance)]
+    return max([FARTHER * distance for distance in near] + off, default=float("inf"))
+
+
+def _error(views: Iterable[Mapping[str, Estimate]], truths: Mapping[str, Truth], seen: Estimates) -> float:
+    """√(mean of (V − truth)² − what chance explains), the largest over the views: candidates are off the logs too."""
+    found = [0.0]
+    for view in views:
+        pairs = [(e, truths[name]) for name, e in view.items() if seen.grades[e.verdict] != "void"]
+        if pairs:
+            squared = np.mean([(e.value - t.value) ** 2 for e, t in pairs])
+            chance = np.mean([np.nan_to_num(e.std_error) ** 2 + np.nan_to_num(t.std_error) ** 2 for e, t in pairs])
+            found.append(float(np.sqrt(max(squared - chance, 0.0))))
+    return max(found)
+
+
+def _listed(names: Iterable[str]) -> str:
     return ", ".join(names)

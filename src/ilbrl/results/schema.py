@@ -194,6 +194,7 @@ class TuningRecord:
     trust: TrustRecord | None = None
     known: dict[str, KnownRecord] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    evidence: dict[str, str] = field(default_factory=dict)  # log → content hash: the verdict is about these logs
 
     @property
     def chosen_evaluator(self) -> TriedSetting | None:

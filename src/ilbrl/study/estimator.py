@@ -148,6 +148,7 @@ def tuning_record(found: ope.Calibration) -> TuningRecord:
             for known in found.known
         },
         notes=found.notes,
+        evidence=dict(found.evidence),
     )
 
 

@@ -9,16 +9,17 @@ from typing import Any
 from ilbrl.base.errors import IlbrlError
 from ilbrl.learning.loggers import Log
 from ilbrl.ope.estimates import Estimates, Estimator
-from ilbrl.ope.estimators import expected_sarsa, importance
-from ilbrl.ope.evaluables import Evaluable
+from ilbrl.ope.estimators import expected_sarsa, importance, models
 from ilbrl.ope.evidence import Evidence
+from ilbrl.ope.policies import Evaluable
 
 ESTIMATORS: dict[str, Estimator] = {
+    "models": models.ESTIMATOR,
     "expected_sarsa": expected_sarsa.ESTIMATOR,
     "importance": importance.ESTIMATOR,
 }
 
-DEFAULT = "expected_sarsa"
+DEFAULT = "models"
 
 
 def find(estimator: str | Estimator) -> Estimator:

@@ -1,8 +1,13 @@
-"""Expected SARSA behind the seam: the paper's estimator, discounted values by critics (`ope.expected_sarsa`).
+"""Expected SARSA behind the seam: the paper's estimator, discounted values by critics (`critics`).
 
-All policies × settings × seeds are one population of the one training loop. Verdicts are those of `ope.verdicts`:
-converged, still moving, diverged. Its calibration is the paper's grid search on known policies; settings whose targets
-are too slow to converge within the updates are left out, and the notes name them.
+All policies × settings × seeds are one population of the one training loop. The feed holds every row that any setting
+draws from; each policy's next actions π(s′) are columns of its own, computed once. The initial states stand behind the
+rows, as pseudo-rows that no subset contains, with (s₀, π(s₀)) where a row has (s′, π(s′)): so the loop can read every
+member's value over time.
+
+Its calibration is the paper's grid search on known policies. Settings whose targets are too slow to converge within
+the updates are left out, and the notes name them. `Estimate.distance` is the mean distance from (s′, π(s′)) to the
+nearest logged (s, a): where no row is near, critics extrapolate, and policies there are over-estimated.
 """
 
 from __future__ import annotations
@@ -10,68 +15,35 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ilbrl.base.errors import IlbrlError
-from ilbrl.data import concatenate
-from ilbrl.data.splits import Composition
+from ilbrl.data import Dataset
+from ilbrl.learning import batches as feeding
+from ilbrl.learning import population
+from ilbrl.learning.batches import Feed
+from ilbrl.learning.config import stack
 from ilbrl.learning.loggers import Log
-from ilbrl.ope import expected_sarsa as critics
-from ilbrl.ope.distance import distances_from_data
-from ilbrl.ope.estimates import Choices, Estimate, Estimates, Estimator, Grade, Quantity, Trace
-from ilbrl.ope.evaluables import Evaluable
-from ilbrl.ope.evaluation import Evaluation, evaluate
-from ilbrl.ope.evaluation_data import EvaluationData
-from ilbrl.ope.evidence import Evidence
-from ilbrl.ope.settings import Setting
-from ilbrl.ope.verdicts import WORDS
+from ilbrl.ope.estimates import Choices, Estimate, Estimates, Estimator, Grade, Trace
+from ilbrl.ope.estimators import critics
+from ilbrl.ope.estimators.critics import Config
+from ilbrl.ope.estimators.mixtures import Mixtures, distances_from_data
+from ilbrl.ope.evidence import Evidence, Quantity
+from ilbrl.ope.policies import Evaluable, NextActions, act
 
 VERDICTS: Mapping[str, Grade] = {"converged": "sound", "moving": "doubtful", "diverged": "void"}
+MEASURE = "distance of (s′, π(s′)) from the logged steps"
+POINTS = 100  # of a value curve, or more
 
 
-@dataclass(frozen=True)
-class Config:
-    """The critics and what they learn from."""
-
-    updates: int = 100_000
-    """Of each policy's critics; candidates get as many as the known policies needed to converge."""
-    expert_fraction: float = 0.5
-    """Share of the expert's rows in the evaluation data."""
-    lr: float = 3e-4
-    target_update_every: float = 2.0
-    tau: float = 0.005
-    gamma: float = 0.99
-    informed_start: bool = True
-    """Let the critics set out from the logs' mean value instead of 0, the paper's."""
-    value_bounds: bool = False
-    """Clip targets to the values that the logs' rewards allow; off in the paper."""
-    pessimism: float = 0.0
-    """Penalty on the critics' disagreement. 0: their mean, as in the paper; 1: their minimum."""
-    seed_penalty: float = 0.0
-    """Standard deviations over evaluation seeds that a value loses; 0 in the paper."""
-    layer_norm: bool = False
-    batch_size: int = 256
-    hidden: tuple[int, ...] = (256, 256)
-    dtype: str = "float32"
-    """Matrix products in "float32" (tf32 on GPUs) or "bfloat16"."""
-    grid: str = "default"
-    """What a calibration tries: default, paper, paper-choice, small, or none: this configuration alone."""
-
-    @property
-    def setting(self) -> Setting:
-        learning = {f.name: getattr(self, f.name) for f in fields(critics.Config) if hasattr(self, f.name)}
-        return Setting(self.expert_fraction, critics.Config(**learning), self.value_bounds, self.informed_start)
-
-    @property
-    def pace(self) -> float:
-        """Updates in which an error that all states share shrinks by e."""
-        return self.target_update_every / (self.tau * (1 - self.gamma))
+# --- what a calibration tries -----------------------------------------------------------------------------------------
 
 
 def _grid(
@@ -91,12 +63,12 @@ GRIDS: dict[str, list[dict[str, Any]]] = {
 
 
 def choices(config: Config, evidence: Evidence) -> Choices:
-    """The grid, less settings that cannot converge within the updates, and less mixtures that the logs cannot give."""
+    """The grid, less settings that cannot converge within the updates; a single log has no mixtures to choose from."""
     if config.grid not in GRIDS:
         raise IlbrlError(f"no grid {config.grid!r}: there are {', '.join(GRIDS)}")
     entries = [replace(config, **changes) for changes in GRIDS[config.grid]]
     if len(evidence.logs) == 1:
-        entries = list(dict.fromkeys(replace(c, expert_fraction=0.5) for c in entries))
+        entries = list(dict.fromkeys(replace(c, expert_fraction=config.expert_fraction) for c in entries))
     fast = [c for c in entries if c.pace <= config.updates]
     slow = sorted({c.target_update_every for c in entries} - {c.target_update_every for c in fast})
     if not slow:
@@ -119,16 +91,14 @@ def quantity(config: Config, evidence: Evidence) -> Quantity:
     return Quantity(config.gamma, None, evidence.reward)
 
 
-def mixtures(evidence: Evidence, fractions: Sequence[float]) -> EvaluationData:
-    """The rows of all logs, with a subset for each expert fraction; a single log is taken whole."""
-    starts, spec = evidence.initial_observations, evidence.spec
-    others = [data for name, data in evidence.logs.items() if name != "expert"]
-    if "expert" not in evidence.logs or not others:
-        return EvaluationData.of(evidence.union, starts, spec)
-    expert, rest = evidence.logs["expert"].as_expert(), concatenate(others)
-    rest = replace(rest, is_expert=np.zeros(len(rest), bool))
-    data = EvaluationData.of_composition(Composition(expert, rest, expert, rest, expert), fractions, spec)
-    return replace(data, initial_observations=starts)
+# --- the estimate -----------------------------------------------------------------------------------------------------
+
+
+class _Member(NamedTuple):
+    policy: str
+    config: Config  # with what it asks of the logs filled in
+    number: int  # of the configuration
+    seed: int
 
 
 def estimate(
@@ -142,64 +112,167 @@ def estimate(
     quiet: bool = False,
 ) -> list[Estimates]:
     """Settings that differ in nothing but traced numbers learn as one population; others take turns."""
-    started, found = time.monotonic(), {}
-    for group in _alike(configs):
-        data = mixtures(evidence, [configs[number].expert_fraction for number in group])
-        settings = [configs[number].setting for number in group]
-        updates = configs[group[0]].updates
-        checkpoint = None if workplace is None else workplace / f"critics-{_key(evidence, configs, group, seeds)}"
-        evaluation = evaluate(
-            policies, data, settings, seeds, updates,
-            resume_from=None if checkpoint is None else checkpoint.with_suffix(".safetensors"), log=log, quiet=quiet,
-        )  # fmt: skip
-        for place, number in enumerate(group):
-            distances = distances_from_data(policies, data, configs[number].expert_fraction)
-            found[number] = _Found(evaluation, place, distances, data.notes)
-    seconds = (time.monotonic() - started) / len(configs)
-    return [_estimates(list(policies), evidence, c, found[number], seconds) for number, c in enumerate(configs)]
+    data = Mixtures.of(evidence, [c.expert_fraction for c in configs])
+    actions = _ask(policies, data.rows, evidence)
+    filled = [_filled(c, data, evidence) for c in configs]
+    found: dict[int, Estimates] = {}
+    for group in _alike(filled):
+        members = [_Member(p, filled[n], n, int(seed)) for p in policies for n in group for seed in seeds]
+        fitted = _fit(members, policies, data, evidence, actions, workplace, log, quiet)
+        initial = _initial_values(fitted.state, members, list(policies), evidence, actions[:, len(data.rows) :])
+        verdicts = [_verdict(fitted, m, member, evidence) for m, member in enumerate(members)]
+        for n in group:
+            mine = [m for m, member in enumerate(members) if member.number == n]
+            distances = distances_from_data(policies, data, configs[n].expert_fraction, evidence.spec)
+            estimates, traces = {}, {}
+            for name in policies:
+                own = [m for m in mine if members[m].policy == name]
+                words = tuple(verdicts[m].word for m in own)
+                worst = max(words, key=critics.WORDS.index)
+                value = Estimate.of(initial[own], worst, penalty=configs[n].seed_penalty, distance=distances[name])
+                estimates[name] = replace(value, value=float("nan")) if VERDICTS[worst] == "void" else value
+                traces[name] = Trace(
+                    fitted.metrics["update"],
+                    fitted.metrics["value"][:, own].T.astype(np.float64),
+                    words,
+                    tuple(members[m].seed for m in own),
+                    tuple(verdicts[m].decided_at for m in own),
+                )
+            found[n] = Estimates(
+                ESTIMATOR.name, configs[n], quantity(configs[n], evidence), estimates, VERDICTS,
+                fitted.seconds / len(group), MEASURE, traces, data.notes,
+            )  # fmt: skip
+    return [found[n] for n in range(len(configs))]
 
 
-class _Found(NamedTuple):
-    evaluation: Evaluation
-    setting: int  # its number there
-    distances: dict[str, float]
-    notes: tuple[str, ...]
-
-
-def _estimates(policies: Sequence[str], evidence: Evidence, config: Config, found: _Found, seconds: float) -> Estimates:
-    estimates, traces = {}, {}
-    for name in policies:
-        members = found.evaluation.of(name, found.setting)
-        words = tuple(member.verdict for member in members)
-        values = np.stack([member.initial_values for member in members])
-        worst = max(words, key=WORDS.index)
-        one = Estimate.of(values, worst, penalty=config.seed_penalty, distance=found.distances[name])
-        estimates[name] = replace(one, value=float("nan")) if VERDICTS[worst] == "void" else one
-        traces[name] = Trace(
-            members[0].updates,
-            np.stack([member.values for member in members]),
-            words,
-            tuple(member.seed for member in members),
-            tuple(member.decided_at for member in members),
-        )
-    return Estimates(
-        ESTIMATOR.name, config, quantity(config, evidence), estimates, VERDICTS, seconds,
-        "distance of (s′, π(s′)) from the logged steps", traces, found.notes,
-    )  # fmt: skip
+def _filled(config: Config, data: Mixtures, evidence: Evidence) -> Config:
+    """The configuration with what it asks of the logs: a likely value to start from, and bounds."""
+    changes: dict[str, Any] = {"informed_start": False, "value_bounds": False}
+    if config.value_bounds:
+        changes["value_low"], changes["value_high"] = evidence.value_range(config.gamma)
+    if config.informed_start:
+        changes["start"] = data.mean_value(config.expert_fraction, config.gamma)
+    return replace(config, **changes)
 
 
 def _alike(configs: Sequence[Config]) -> list[list[int]]:
-    """Numbers of the configurations that one population can hold."""
+    """Numbers of the configurations that one population can hold: those whose program is the same."""
     groups: dict[Any, list[int]] = {}
-    for number, c in enumerate(configs):
-        shape = (c.updates, c.layer_norm, c.batch_size, c.hidden, c.dtype)
-        groups.setdefault(shape, []).append(number)
+    for number, one in enumerate(configs):
+        groups.setdefault(jax.tree.structure(one), []).append(number)
     return list(groups.values())
 
 
-def _key(evidence: Evidence, configs: Sequence[Config], group: Sequence[int], seeds: Sequence[int]) -> str:
-    described = [evidence.content_hash, [asdict(configs[number]) for number in group], list(seeds)]
-    return hashlib.sha256(json.dumps(described).encode()).hexdigest()[:16]
+def _fit(
+    members: Sequence[_Member],
+    policies: Mapping[str, Evaluable],
+    data: Mixtures,
+    evidence: Evidence,
+    actions: np.ndarray,
+    workplace: Path | None,
+    log: Log | None,
+    quiet: bool,
+) -> population.Fitted:
+    configs, updates = [m.config for m in members], members[0].config.updates
+    identity = _identity(data, evidence, actions)
+    described = [identity, [asdict(c) for c in configs], [m.seed for m in members]]
+    key = hashlib.sha256(json.dumps(described).encode()).hexdigest()[:16]
+    return population.fit(
+        critics.LEARNER,
+        configs,
+        [m.seed for m in members],
+        _feed(members, policies, data, evidence, actions),
+        evidence.spec,
+        updates,
+        q_limit=[critics.FREEZE * max(map(abs, evidence.value_range(c.gamma))) for c in configs],
+        chunk=min(max(updates // POINTS, 1), population.default_chunk()),
+        probe=population.Probe(len(data.rows), actions.shape[1], critics.value),
+        resume_from=None if workplace is None else workplace / f"critics-{key}.safetensors",
+        identity=identity,
+        log=log,
+        label="evaluating",
+        quiet=quiet,
+    )
+
+
+def _ask(policies: Mapping[str, Evaluable], rows: Dataset, evidence: Evidence) -> np.ndarray:
+    """[G, N + M, act_dim] each policy's π(s′) at the rows, then its π(s₀), scaled to [−1, 1]."""
+    spec, seen = evidence.spec, (rows.next_observations, evidence.initial_observations)
+    actions = np.empty((len(policies), sum(map(len, seen)), spec.act_dim), np.float32)
+    for g, (name, policy) in enumerate(policies.items()):
+        if isinstance(policy, NextActions):
+            _require_own_rows(name, policy, rows, evidence)
+            answers = [policy.actions, policy.initial_actions]
+        else:
+            answers = [act(name, policy, observations, spec.act_dim) for observations in seen]
+        actions[g] = spec.scale_actions(np.concatenate(answers))
+    return actions
+
+
+def _require_own_rows(name: str, policy: NextActions, rows: Dataset, evidence: Evidence) -> None:
+    own = rows.content_hash == policy.content_hash
+    if not own or not np.array_equal(evidence.initial_observations, rows.initial_observations):
+        raise IlbrlError(
+            f"policy {name}: is known only through {policy.source}, whose next actions say nothing about other rows or"
+            " other initial states; evaluate it on Evidence.of({'logs': log}) of that log alone"
+        )
+
+
+def _feed(
+    members: Sequence[_Member],
+    policies: Mapping[str, Evaluable],
+    data: Mixtures,
+    evidence: Evidence,
+    actions: np.ndarray,
+) -> Feed:
+    """The rows and, behind them, the initial states; each member with its policy's actions and its subset."""
+    spec, start = evidence.spec, evidence.spec.standardise(evidence.initial_observations)
+    pseudo = {"observations": start, "next_observations": start}
+    assert data.rows.rewards is not None
+    columns = feeding.transitions(data.rows, spec) | {"rewards": data.rows.rewards}
+    shared = {
+        name: np.concatenate([column, pseudo.get(name, np.zeros((len(start), *column.shape[1:]), np.float32))])
+        for name, column in columns.items()
+    }
+    places, subsets, numbers = {name: p for p, name in enumerate(policies)}, [], {}
+    subset_of = []
+    for member in members:
+        policy, whole = policies[member.policy], data.subset(member.config.expert_fraction)
+        logged = isinstance(policy, NextActions)
+        key = (member.config.expert_fraction, member.policy if logged else None)
+        if key not in numbers:
+            numbers[key] = len(subsets)
+            subsets.append(whole[policy.known[whole]] if isinstance(policy, NextActions) else whole)
+        subset_of.append(numbers[key])
+    return Feed(shared, {"next_actions": actions}, [places[m.policy] for m in members], subsets, subset_of)
+
+
+def _initial_values(
+    state: Any, members: Sequence[_Member], policies: Sequence[str], evidence: Evidence, actions: np.ndarray
+) -> np.ndarray:
+    """[P, M] every member's values at the initial states, after its last update."""
+    start = jnp.asarray(evidence.spec.standardise(evidence.initial_observations))
+
+    def one(member: Any) -> jax.Array:
+        cfg, critic, acting = member
+        return critics.judge(critic, cfg, start, acting)
+
+    own = actions[[policies.index(m.policy) for m in members]]
+    every = (stack([m.config for m in members]), state.critic.params, own)
+    return np.asarray(jax.jit(lambda each: jax.lax.map(one, each))(every), np.float64)
+
+
+def _verdict(fitted: population.Fitted, m: int, member: _Member, evidence: Evidence) -> critics.Verdict:
+    curve = fitted.metrics["update"], fitted.metrics["value"][:, m].astype(np.float64)
+    possible = evidence.value_range(member.config.gamma)
+    return critics.verdict(*curve, int(fitted.diverged_at[m]), possible, member.config.pace)
+
+
+def _identity(data: Mixtures, evidence: Evidence, actions: np.ndarray) -> dict[str, str]:
+    """What a checkpoint must agree in: the rows, where policies are valued, and what the policies do there."""
+    digest = hashlib.sha256(np.ascontiguousarray(evidence.initial_observations).tobytes())
+    digest.update(actions.tobytes())
+    return {"data": data.rows.content_hash, "policies": digest.hexdigest()}
 
 
 ESTIMATOR = Estimator(

@@ -22,9 +22,9 @@ import numpy as np
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset, concatenate
 from ilbrl.learning.loggers import Log
-from ilbrl.ope.estimates import Estimate, Estimates, Estimator, Grade, Quantity
-from ilbrl.ope.evaluables import Evaluable, Sampled
-from ilbrl.ope.evidence import Evidence
+from ilbrl.ope.estimates import Estimate, Estimates, Estimator, Grade
+from ilbrl.ope.evidence import Evidence, Quantity
+from ilbrl.ope.policies import Evaluable, Sampled
 from ilbrl.policy import Policy
 
 FEWEST = 10  # effective episodes

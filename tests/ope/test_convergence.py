@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from ilbrl.ope import verdicts
+from ilbrl.ope.estimators import critics
 
 UPDATES = np.arange(1, 101) * 100
 RANGE = (0.0, 400.0)
 
 
 def verdict(updates, values, diverged_at, value_range, pace=800.0, **options):
-    return verdicts.verdict(updates, values, diverged_at, value_range, pace, **options)
+    return critics.verdict(updates, values, diverged_at, value_range, pace, **options)
 
 
 def approach(time_constant: float, limit: float = 250.0):

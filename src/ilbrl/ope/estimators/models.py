@@ -1,0 +1,247 @@
+"""Rollouts in learned models: every policy is played in an ensemble of dynamics models (`ilbrl.models`).
+
+    V = mean over members k and initial states s₀ of  Σ_{t < H} γ^t (r_k − c · σ_r · u),    by default γ = 1
+
+the return of an episode, the very quantity that a final score is. u is the members' disagreement about the next
+state along the rollout, 1 on a usual logged step; c is the `penalty` on it. The models are trained once per evidence,
+whatever the number of policies, and kept in the workplace. Logs without rewards are scored by closeness to the expert.
+(`ilbrl.models.rollouts` has the whole equation, with its noise and its limits.)
+
+A calibration chooses c among `penalties`, by known policies valued with and without their own logs; one rollout
+serves all penalties. When each model stops and which models serve is decided by held-out episodes (`models.ensemble`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import jax
+import numpy as np
+
+from ilbrl import models
+from ilbrl.base.errors import IlbrlError
+from ilbrl.learning.loggers import Log
+from ilbrl.learning.population import forget_checkpoint
+from ilbrl.models.rollouts import NOISE, PENALTY, Rollouts, Score
+from ilbrl.ope.estimates import Choices, Estimate, Estimates, Estimator, Grade
+from ilbrl.ope.evidence import Closeness, Evidence, Quantity
+from ilbrl.ope.policies import Evaluable, Sampled
+from ilbrl.policy import Policy
+
+VERDICTS: Mapping[str, Grade] = {"fine": "sound", "ends early": "sound", "outside": "doubtful", "broken": "void"}
+EARLY = 0.5  # of the logged episodes' mean length
+OUTSIDE = 5.0  # times the disagreement of a usual logged step, on average along the rollouts
+CLIPPED = 0.1  # share of the steps that would leave the range of the logs
+MEASURE = "disagreement of the models along its rollouts, 1 on a usual logged step"
+
+
+Size = Literal["large", "medium", "small"]
+
+
+def _size_for_this_machine() -> Size:
+    return "small" if jax.default_backend() == "cpu" else "large"
+
+
+@dataclass(frozen=True)
+class Config:
+    """The models, and the rollouts in them."""
+
+    size: Size = field(default_factory=_size_for_this_machine)
+    """large (4 × 512 units, for a GPU), medium or small (for two cores); by default what suits this machine."""
+    members: int = 7
+    """Models in the ensemble."""
+    updates: int | None = None
+    """Of each model; None: what belongs to the size."""
+    hidden: tuple[int, ...] | None = None
+    """Units of the models' layers; None: what belongs to the size."""
+    dtype: Literal["float32", "bfloat16"] | None = None
+    """Of matrix products; None: what belongs to the size."""
+    starts: int = 40
+    """Logged initial states that each policy is played from, in each model."""
+    horizon: int | None = None
+    """Steps of an episode; None: the logs' own time limit."""
+    gamma: float = 1.0
+    """Discount; 1: the return of an episode."""
+    noise: float = NOISE
+    """κ: share of the models' own error that is added to every step, the same for every policy."""
+    penalty: float = PENALTY
+    """c: standard deviations of the logged rewards that a step loses per unit of disagreement."""
+    penalties: tuple[float, ...] = (0.0, 1.0, 3.0)
+    """What a calibration may choose instead."""
+
+    @property
+    def dynamics(self) -> models.Config:
+        if self.size not in models.SIZES:
+            raise IlbrlError(f"size {self.size!r}: there are {', '.join(models.SIZES)}")
+        asked = {"updates": self.updates, "hidden": self.hidden, "dtype": self.dtype}
+        return replace(models.SIZES[self.size], **{name: value for name, value in asked.items() if value is not None})
+
+
+def quantity(config: Config, evidence: Evidence) -> Quantity:
+    return Quantity(config.gamma, config.horizon or evidence.horizon, evidence.reward)
+
+
+def choices(config: Config, evidence: Evidence) -> Choices:
+    """The penalties, the configuration's own first."""
+    del evidence
+    return Choices([replace(config, penalty=c) for c in dict.fromkeys((config.penalty, *config.penalties))])
+
+
+def prepare(
+    evidence: Evidence,
+    configs: Sequence[Config],
+    seeds: Sequence[int],
+    *,
+    workplace: Path,
+    log: Log | None = None,
+    quiet: bool = False,
+) -> None:
+    """Train the models and leave them in the workplace."""
+    for config in configs:
+        for seed in seeds:
+            trained(evidence, config, seed, workplace, log, quiet)
+
+
+def trained(
+    evidence: Evidence,
+    config: Config,
+    seed: int,
+    workplace: Path | None = None,
+    log: Log | None = None,
+    quiet: bool = False,
+) -> models.Models:
+    """The models of this evidence: from the workplace if they are there, else trained and left there."""
+    bare = evidence.closeness is not None  # closeness needs no learned reward
+    logs = {name: replace(data, rewards=None) if bare else data for name, data in evidence.logs.items()}
+    described = [[data.content_hash for data in logs.values()], asdict(config.dynamics), config.members, seed]
+    key = hashlib.sha256(json.dumps(described).encode()).hexdigest()[:16]
+    file = None if workplace is None else workplace / f"models-{key}.safetensors"
+    if file is not None and file.exists():
+        return models.Models.load(file)
+    checkpoint = None if file is None else file.with_name(f"training-{key}.safetensors")
+    found = models.train(
+        list(logs.values()), config.dynamics, members=config.members, seed=seed, resume_from=checkpoint, log=log,
+        quiet=quiet,
+    )  # fmt: skip
+    if file is not None and checkpoint is not None:
+        found.save(file)
+        forget_checkpoint(checkpoint)
+    return found
+
+
+def estimate(
+    policies: Mapping[str, Evaluable],
+    evidence: Evidence,
+    configs: Sequence[Config],
+    seeds: Sequence[int],
+    *,
+    workplace: Path | None = None,
+    log: Log | None = None,
+    quiet: bool = False,
+) -> list[Estimates]:
+    """Configurations that differ in the penalty alone share their models and rollouts."""
+    plain = {name: _rollable(name, policy) for name, policy in policies.items()}
+    sampling = {name for name, policy in policies.items() if isinstance(policy, Sampled)}
+    played: dict[Config, tuple[Rollouts, float]] = {}
+    for config in configs:
+        if (shared := replace(config, penalty=1.0, penalties=())) not in played:
+            ensembles = [trained(evidence, config, seed, workplace, log, quiet) for seed in seeds]
+            started = time.monotonic()
+            rollouts = [_play(plain, sampling, each, evidence, shared, quiet) for each in ensembles]
+            joined = Rollouts(*(np.concatenate(fields, axis=1) for fields in zip(*rollouts)))
+            played[shared] = joined, time.monotonic() - started
+    usual = float(np.mean(np.concatenate([data.episode_lengths[data.complete] for data in evidence.logs.values()])))
+    found = []
+    for config in configs:
+        rollouts, seconds = played[replace(config, penalty=1.0, penalties=())]
+        amount = quantity(config, evidence)
+        full = min(usual, amount.horizon or usual)
+        estimates = {name: _estimate(_of(rollouts, p), config.penalty, full) for p, name in enumerate(policies)}
+        found.append(Estimates(ESTIMATOR.name, config, amount, estimates, VERDICTS, seconds, MEASURE))
+    return found
+
+
+class _Episodes(NamedTuple):
+    """One policy's rollouts, all [K, M]."""
+
+    returns: np.ndarray  # less the disagreement once: a penalty of 1
+    unpenalised: np.ndarray
+    lengths: np.ndarray
+    disagreement: np.ndarray
+    outside: np.ndarray
+
+
+def _of(rollouts: Rollouts, policy: int) -> _Episodes:
+    return _Episodes(*(getattr(rollouts, name)[policy] for name in _Episodes._fields))
+
+
+def _estimate(episodes: _Episodes, penalty: float, usual_length: float) -> Estimate:
+    values = episodes.unpenalised - penalty * (episodes.unpenalised - episodes.returns)
+    distance, length = float(episodes.disagreement.mean()), float(episodes.lengths.mean())
+    if not np.isfinite(values).all():
+        return Estimate(float("nan"), float("nan"), "broken", (), distance, length)
+    far = distance > OUTSIDE or episodes.outside.mean() > CLIPPED
+    word = "outside" if far else "ends early" if length < EARLY * usual_length else "fine"
+    return Estimate.of(values, word, rivals=True, distance=distance, length=length)
+
+
+def _play(
+    policies: Mapping[str, Policy],
+    sampling: set[str],
+    ensemble: models.Models,
+    evidence: Evidence,
+    config: Config,
+    quiet: bool,
+) -> Rollouts:
+    """Rollouts of all policies; those that sample their actions are played apart from the others."""
+    first = evidence.initial_observations
+    starts = first[np.linspace(0, len(first) - 1, min(config.starts, len(first))).astype(int)]
+    score = None if evidence.closeness is None else _score(evidence.closeness, ensemble)
+    fields = np.empty((len(Rollouts._fields), len(policies), ensemble.members, len(starts)))
+    for sampled in (False, True):
+        group = {name: policy for name, policy in policies.items() if (name in sampling) == sampled}
+        if group:
+            places = [place for place, name in enumerate(policies) if name in group]
+            fields[:, places] = models.rollout(
+                group, ensemble, starts, config.horizon or evidence.horizon, penalty=1.0, noise=config.noise,
+                gamma=config.gamma, score=score, sampled=sampled, quiet=quiet,
+            )  # fmt: skip
+    return Rollouts(*fields)
+
+
+def _rollable(name: str, policy: Evaluable) -> Policy:
+    own = policy.policy if isinstance(policy, Sampled) else policy
+    if not isinstance(own, Policy):
+        raise IlbrlError(
+            f"policy {name}: models can play policies of ilbrl alone (a policy file, ilbrl.Policy), for the whole"
+            " episode is one compiled program; Expected SARSA takes functions and logged actions too"
+        )
+    return own
+
+
+def _score(closeness: Closeness, ensemble: models.Models) -> Score:
+    """Closeness as a function of what a rollout knows: the models' standardised observations, actions in [−1, 1]."""
+    scales = ensemble.scales
+    centre, half_range = (scales.action_high + scales.action_low) / 2, (scales.action_high - scales.action_low) / 2
+    return lambda observations, actions: closeness(
+        observations * scales.obs_std + scales.obs_mean, actions * half_range + centre
+    )
+
+
+ESTIMATOR = Estimator(
+    name="models",
+    display="rollouts in learned models",
+    Config=Config,
+    verdicts=VERDICTS,
+    quantity=quantity,
+    estimate=estimate,
+    choices=choices,
+    prepare=prepare,
+    blind=True,
+)

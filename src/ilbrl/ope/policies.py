@@ -1,0 +1,188 @@
+"""Policies to value: what can be evaluated, policies of known value and the truth about them, and clones.
+
+Known policies are what an estimator is checked with. Any number of them helps, and several may have made one log. The
+truth about one is a mean over its own complete episodes, of the very quantity that is estimated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from ilbrl.base.errors import IlbrlError
+from ilbrl.data import Dataset
+from ilbrl.ope.evidence import Evidence, Quantity
+from ilbrl.policy import Policy
+
+_PIECE = 8192  # rows at a time: hidden layers stay in the processor's cache
+
+
+class Sampled(NamedTuple):
+    """A stochastic policy as it acted when it was logged: one sampled action per row, drawn once."""
+
+    policy: Policy
+    seed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class NextActions:
+    """A policy known only through its logs: a′ of each row is the action logged in the next.
+
+    Valid on that policy's own rows and at its own initial states alone, which is why their hash comes along.
+    """
+
+    actions: np.ndarray  # [N, act_dim] the next logged action; zero where there is none
+    known: np.ndarray  # [N] bool: the row has a next action, or is terminal and needs none
+    initial_actions: np.ndarray  # [E, act_dim] first action of each episode
+    content_hash: str  # of the log
+    source: str
+
+
+Evaluable = Policy | Sampled | NextActions | Callable[[np.ndarray], np.ndarray]
+
+
+def logged_next_actions(log: Dataset) -> NextActions:
+    """The policy behind `log`, as far as its rows show it; the last row before a time-out shows no next action."""
+    last = np.append(log.episode_starts[1:], len(log)) - 1
+    actions = np.roll(log.actions, -1, axis=0)
+    actions[last] = 0.0
+    known = np.ones(len(log), bool)
+    known[last] = log.terminals[last]
+    return NextActions(actions, known, log.actions[log.episode_starts], log.content_hash, log.source)
+
+
+def act(name: str, policy: Any, observations: np.ndarray, act_dim: int) -> np.ndarray:
+    """[N, act_dim] actions of a policy that can be asked, in the environment's units."""
+    own = policy.policy if isinstance(policy, Sampled) else policy
+    if isinstance(own, Policy) and own.obs_dim != observations.shape[1]:
+        raise IlbrlError(
+            f"policy {name}: takes observations of {own.obs_dim} numbers, and those of the logs have"
+            f" {observations.shape[1]}; is it a policy of this task?"
+        )
+    if isinstance(policy, Sampled):
+        rng = np.random.default_rng(policy.seed)
+        answer: Callable[[np.ndarray], np.ndarray] = lambda rows: policy.policy.act(rows, rng)  # noqa: E731
+    else:
+        answer = getattr(policy, "act", policy)
+    actions = np.empty((len(observations), act_dim), np.float32)
+    for start in range(0, len(observations), _PIECE):
+        rows = observations[start : start + _PIECE]
+        answered = np.asarray(answer(rows), np.float32)
+        if answered.shape != (len(rows), act_dim):
+            raise IlbrlError(
+                f"policy {name}: answered observations {rows.shape} with actions {answered.shape},"
+                f" expected {(len(rows), act_dim)}; is it a policy of this task?"
+            )
+        actions[start : start + _PIECE] = answered
+    if not np.isfinite(actions).all():
+        raise IlbrlError(f"policy {name}: some of its actions are not finite; it cannot be evaluated")
+    return actions
+
+
+# --- policies of known value ------------------------------------------------------------------------------------------
+
+Variant = Literal["mean", "sampled"]
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """A policy of known quality, and episodes that it played itself.
+
+    Estimate and truth must be of the same variant: a stochastic policy's logs are worth something else than its mean
+    action. `sampled`: the episodes are logs of sampled actions, and values bootstrap on sampled actions. `mean`:
+    the episodes were played with the mean action (or the policy is deterministic), and values bootstrap on it.
+
+    log: the name of the log in the evidence that this policy made, alone or with others; None: it made none of them.
+    clone: the policy was cloned from the log, so the episodes are not its own; at best it is worth as much.
+    """
+
+    name: str
+    policy: Evaluable
+    episodes: Dataset
+    variant: Variant = "sampled"
+    log: str | None = None
+    clone: bool = False
+
+    @property
+    def evaluable(self) -> Evaluable:
+        """What to evaluate, in the variant that the episodes show."""
+        if self.variant == "mean" or not isinstance(self.policy, Policy):
+            return self.policy
+        if self.policy.head == "deterministic":
+            raise IlbrlError(f"known policy {self.name}: is deterministic and has no sampled variant; say `mean`")
+        return Sampled(self.policy)
+
+
+class Truth(NamedTuple):
+    """What a known policy is truly worth, as far as its episodes tell."""
+
+    value: float
+    std_error: float  # nan for a single episode
+    episodes: int
+    cut_off: float  # how much of the future the returns of episodes that timed out early lack, as a share
+
+
+def truth(known: Known, quantity: Quantity) -> Truth:
+    """The mean over the policy's own complete episodes; those cut by the end of the file do not count."""
+    log = known.episodes
+    if log.rewards is None:
+        raise IlbrlError(
+            f"known policy {known.name}: {log.source} carries no rewards, so its true value is unknown; bring episodes"
+            " with rewards, or leave it out"
+        )
+    if not log.complete.any():
+        raise IlbrlError(
+            f"known policy {known.name}: {log.source} holds no complete episode of it, so its true value is unknown;"
+            " bring at least one episode that ends in a terminal or a time-out"
+        )
+    returns, lengths = quantity.returns(log)[log.complete], log.episode_lengths[log.complete]
+    if not np.isfinite(returns).all():
+        episode = np.flatnonzero(log.complete)[~np.isfinite(returns)][0]
+        raise IlbrlError(
+            f"known policy {known.name}: {log.source}: rewards of episode {episode} are not finite, so its true value"
+            " is unknown; repair them or leave the episode out"
+        )
+    terminated = log.terminals[(log.episode_starts + log.episode_lengths - 1)[log.complete]]
+    std_error = float(returns.std(ddof=1) / np.sqrt(len(returns))) if len(returns) > 1 else float("nan")
+    if quantity.horizon is None:
+        lacking = quantity.gamma**lengths if quantity.gamma < 1 else np.zeros(len(lengths))
+    else:
+        lacking = np.maximum(1 - lengths / quantity.horizon, 0.0)
+    cut_off = float(np.where(terminated, 0.0, lacking).mean())
+    return Truth(float(returns.mean()), std_error, len(returns), cut_off)
+
+
+def known_policy(name: str, policy: Evaluable, evidence: Evidence, log: str) -> Known:
+    """The policy behind one log of the evidence, with its held-out episodes, or all of them where none is held out."""
+    if log not in evidence.logs:
+        raise IlbrlError(f"known policy {name}: there is no log {log!r} among the evidence: {', '.join(evidence.logs)}")
+    return Known(name, policy, evidence.held_out.get(log, evidence.logs[log]), logged_variant(policy), log)
+
+
+def logged_variant(policy: Evaluable) -> Variant:
+    """How a policy acts when it is logged: a stochastic one samples."""
+    return "sampled" if isinstance(policy, Policy) and policy.head == "tanh_gaussian" else "mean"
+
+
+def clones(evidence: Evidence, updates: int = 20_000, seed: int = 0, quiet: bool = False) -> list[Known]:
+    """A clone of every log, for want of known policies: its rollouts are compared with the log's held-out episodes.
+
+    A clone is not the policy that made the log, and the log's returns are not the clone's: where the two differ, the
+    clone may be at fault as well as the estimator. So a calibration on clones ends in *use with care* at best.
+    """
+    from ilbrl.agents.fit import fit
+
+    return [
+        Known(
+            f"clone of {name}",
+            fit("bc", log, log, seeds=[seed], updates=updates, quiet=quiet).policies[0],
+            evidence.held_out.get(name, log),
+            "mean",
+            log=name,
+            clone=True,
+        )
+        for name, log in evidence.logs.items()
+    ]
