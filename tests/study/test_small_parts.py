@@ -13,7 +13,7 @@ from ilbrl.study.estimator import estimator_of
 from ilbrl.study.jobs import counted
 from ilbrl.study.session import duration
 from ilbrl.study.study import Evaluation, Study
-from ilbrl.study.training import read_labels, summary
+from ilbrl.study.training import summary
 
 
 def test_coverage_is_the_share_of_expert_steps_that_are_somebodys_nearest():
@@ -75,7 +75,7 @@ def test_every_agents_configuration_goes_through_json(name):
 
 def test_labels_are_searched_once_and_read_again(finished):
     (folder,) = finished.glob("jobs/label-*")
-    labels = read_labels(folder)
+    labels = Labels.load(folder / "labels.npz")
     assert labels.reward.max() == 1
     assert labels.expert_rows == 2 * 20
     assert len(labels.reward) == len(labels.nearest)

@@ -65,6 +65,7 @@ class Config:
     normalise_weights: bool = False
     """Divide the weights of a batch by their mean; off in the paper."""
     critics: int = 2
+    """How many; targets take the minimum over all of them."""
     critic_penalty: float | None = None
     """β, ReBRAC's penalty in the critics' target, on a sum over action dimensions. None: off."""
     deploy_lam: float | None = None

@@ -7,13 +7,12 @@ configurations × policy seeds of one algorithm as one population. Both read the
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any
 
 import jax
 import numpy as np
 
 from ilbrl.agents import AGENTS
+from ilbrl.agents.agent import prepare
 from ilbrl.agents.fit import Learned, fit
 from ilbrl.base.provenance import versions
 from ilbrl.base.records import from_json, to_plain, write_csv
@@ -46,13 +45,6 @@ def label_rows(task: Task) -> None:
     labels = soft_support.label(split.training_expert, split.training_logs, features, quiet=True)
     labels.save(task.folder / "labels.npz")
     task.finish(summary(labels))
-
-
-def read_labels(folder: Path) -> Labels:
-    """What `label_rows` left."""
-    with np.load(folder / "labels.npz", allow_pickle=False) as arrays:
-        reward, distance, nearest = arrays["reward"], arrays["distance"], arrays["nearest"]
-        return Labels(reward, distance, nearest, float(arrays["d_max"]), int(arrays["expert_rows"]))
 
 
 def summary(labels: Labels) -> LabelsRecord:
@@ -107,18 +99,21 @@ def train_group(task: Task) -> None:
     algorithm, seeds, asked = task.inputs["algorithm"], task.inputs["seeds"], task.inputs["configurations"]
     agent, split = AGENTS[algorithm], task.parts.composition
     configs = [from_json(agent.Config, c["config"], f"a training job of {algorithm}") for c in asked]
-    labels = read_labels(task.of_kind("label")) if _is_labelled(algorithm) else None
+    labels = Labels.load(task.of_kind("label") / "labels.npz") if _is_labelled(algorithm) else None
+    members_of = [(c, seed) for c in configs for seed in seeds]
+    expert, logs, updates = split.training_expert, split.training_logs, task.inputs["updates"]
     learned = fit(
         algorithm,
-        split.training_expert,
-        split.training_logs,
+        expert,
+        logs,
         config=configs,
         seeds=seeds,
-        updates=task.inputs["updates"],
+        updates=updates,
         divergence_factor=task.inputs["divergence_factor"],
         out=task.folder,
         log=together(json_lines(task.folder / "metrics.jsonl"), counted(task.report)),
-        prepared=_prepare(algorithm, task.parts, [(c, seed) for c in configs for seed in seeds], labels),
+        # prepared here, because the doctor has seen these logs before they were split
+        prepared=prepare(agent, expert, logs, *zip(*members_of), labels=labels, updates=updates, quiet=True),
         quiet=True,
     )
     members = []
@@ -132,7 +127,7 @@ def train_group(task: Task) -> None:
         TrainedRecord(
             algorithm,
             tuple(members),
-            task.inputs["updates"],
+            updates,
             learned.fitted.seconds / len(members),
             jax.devices()[0].device_kind,
             versions(),
@@ -143,14 +138,6 @@ def train_group(task: Task) -> None:
 def _is_labelled(algorithm: str) -> bool:
     """Whether the algorithm is rewarded by soft support, which the `label` job has searched already."""
     return AGENTS[algorithm].reward is soft_support.REWARD
-
-
-def _prepare(algorithm: str, parts: Parts, population: Sequence[tuple[Any, int]], labels: Labels | None) -> Any:
-    """The doctor has seen these logs before they were split: nothing is examined again."""
-    from ilbrl.agents.agent import prepare
-
-    expert, logs = parts.composition.training_expert, parts.composition.training_logs
-    return prepare(AGENTS[algorithm], expert, logs, *zip(*population), labels=labels, quiet=True)
 
 
 def _curves(algorithm: str, members: Sequence[TrainedMember], learned: Learned) -> Iterator[CurveRow]:
