@@ -111,8 +111,8 @@ def model_error(errors: Mapping[str, np.ndarray], noise: float | None = None) ->
     lines = () if noise is None else (Line("y", noise, "guessing"),)
     return Picture(
         "model-error", "Error of the models over a rollout",
-        "Median over rollouts with its quartiles, started from logged states. Where it stops to grow slowly, returns"
-        " rest on states the models invent.",
+        "Median over rollouts with its quartiles, started from logged states. Beyond a steep rise, returns rest on"
+        " states that the models made up.",
         "steps into the rollout", "error of the state (standard deviations)", tuple(series), lines,
     )  # fmt: skip
 
