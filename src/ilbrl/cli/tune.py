@@ -33,7 +33,7 @@ Killed or stopped, the same command continues. docs/protocol.md explains it, wit
 
 
 @dataclass(frozen=True)
-class Run:
+class RunOptions:
     out: Path
     """The run folder; the same command continues there."""
     executor: Literal["local", "ray"] = "local"
@@ -65,11 +65,11 @@ def main(words: list[str]) -> int:
     return tune(study, run, "ilbrl tune " + shlex.join(words))
 
 
-def parse(words: list[str]) -> tuple[Run, Study]:
+def parse(words: list[str]) -> tuple[RunOptions, Study]:
     """The run and the study: the file or preset named first, changed by the options that follow."""
     study = Study.load(words[0])
     without_tables = _with_tables(study, {}, {}, {})  # for tyro, a table with entries has fixed ones
-    arguments = make_dataclass("Arguments", [("run", Run), ("study", Study, field(default=without_tables))])
+    arguments = make_dataclass("Arguments", [("run", RunOptions), ("study", Study, field(default=without_tables))])
     arguments.__doc__ = f"The study {words[0]}, and what may be changed about it.\n\nTables take pairs: {_PAIRS}"
     config = (tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff)
     parsed: Any = tyro.cli(arguments, args=words[1:], prog=f"ilbrl tune {words[0]}", config=config)
@@ -92,7 +92,7 @@ def _with_tables(study: Study, known: dict[str, str], ranges: dict[str, str], se
 _PAIRS = "--ranges ilbrl.lam 'uniform(1, 4)' all.dtype bfloat16"
 
 
-def tune(study: Study, run: Run, command: str) -> int:
+def tune(study: Study, run: RunOptions, command: str) -> int:
     """Run a study and say what came of it."""
     options = {"address": run.address} if run.executor == "ray" else {}
     if run.address and run.executor != "ray":

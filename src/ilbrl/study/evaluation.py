@@ -17,7 +17,7 @@ from ilbrl.policy import Policy
 from ilbrl.results.schema import EvaluatedPolicy, EvaluatedRecord, TrainedRecord, TuningRecord
 from ilbrl.results.tables import ValueRow
 from ilbrl.study.estimator import changes_of, estimate_records, estimator_of, tuning_record, with_settings
-from ilbrl.study.jobs import Job, Task, counted, fingerprint
+from ilbrl.study.jobs import Assignment, Job, counted, fingerprint
 from ilbrl.study.logs import Parts
 from ilbrl.study.study import Study
 
@@ -81,7 +81,7 @@ def evaluation_job(study: Study, parts: Parts, trained: Job, tuning: TuningRecor
 # --- their work -------------------------------------------------------------------------------------------------------
 
 
-def prepare_estimator(task: Task) -> None:
+def prepare_estimator(task: Assignment) -> None:
     estimator, config = _read(task.inputs)
     assert estimator.prepare is not None
     estimator.prepare(
@@ -95,7 +95,7 @@ def prepare_estimator(task: Task) -> None:
     task.finish({"estimator": estimator.name})
 
 
-def calibrate_estimator(task: Task) -> None:
+def calibrate_estimator(task: Assignment) -> None:
     """result.json is tuning.json; values.csv has the known policies' values over updates."""
     estimator, config = _read(task.inputs)
     changes = changes_of(estimator, task.inputs["settings"])
@@ -118,7 +118,7 @@ def calibrate_estimator(task: Task) -> None:
     task.finish(tuning_record(found))
 
 
-def evaluate_group(task: Task) -> None:
+def evaluate_group(task: Assignment) -> None:
     """Policies whose training diverged are left out: they cannot be selected whatever they are worth."""
     estimator, config = _read(task.inputs)
     trained, folder = task.result("train", TrainedRecord), task.of_kind("train")
@@ -156,7 +156,7 @@ def _read(inputs: Mapping[str, Any]) -> tuple[ope.Estimator, Any]:
     return estimator, from_json(estimator.Config, inputs["config"], f"a job of {estimator.name}")
 
 
-def _workplace(task: Task) -> Path:
+def _workplace(task: Assignment) -> Path:
     """A folder that goes when the job is finished, in which the estimator finds what was prepared."""
     place = task.folder / "checkpoints"
     place.mkdir(exist_ok=True)

@@ -22,7 +22,7 @@ from ilbrl.results.folder import remedy
 from ilbrl.results.schema import Reference, Score, Scores, Selection
 from ilbrl.results.tables import Candidate, with_scores
 from ilbrl.study.estimator import discount_of
-from ilbrl.study.jobs import Job, Task, fingerprint, read_result
+from ilbrl.study.jobs import Assignment, Job, fingerprint, read_result
 from ilbrl.study.logs import Parts
 from ilbrl.study.session import Session, do
 from ilbrl.study.study import Study
@@ -49,7 +49,7 @@ def final_job(study: Study, parts: Parts, candidates: Sequence[Candidate], purpo
     )
 
 
-def play(task: Task) -> None:
+def play(task: Assignment) -> None:
     """The work of a `final` job: every policy with its mean action, in the same environments."""
     inputs, entries = task.inputs, task.inputs["policies"]
     envs.import_module_of(inputs["task"])  # the name was checked before the study began, perhaps on another machine

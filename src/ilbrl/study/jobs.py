@@ -38,7 +38,7 @@ KINDS = {
     "evaluate": "ilbrl.study.evaluation.evaluate_group",
     "final": "ilbrl.study.final.play",
 }
-"""Kind → the function that does the work, of a `Task`."""
+"""Kind → the function that does the work, of an `Assignment`."""
 IN_THE_ENVIRONMENT = ("final",)
 
 Report = Callable[[int], None]
@@ -60,7 +60,7 @@ class Job:
         return f"{self.kind}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
-class Task(NamedTuple):
+class Assignment(NamedTuple):
     """What the work of a job is given."""
 
     inputs: Mapping[str, Any]  # what the job's hash is made of
@@ -85,7 +85,7 @@ def work(job: Job, parts: Parts, upstream: Mapping[str, Path], folder: Path, rep
     """Do the job. Whatever is not the final evaluation finds every environment closed."""
     module, _, name = KINDS[job.kind].rpartition(".")
     function = getattr(importlib.import_module(module), name)
-    task = Task(job.inputs, parts, upstream, folder, report)
+    task = Assignment(job.inputs, parts, upstream, folder, report)
     if job.kind in IN_THE_ENVIRONMENT:
         function(task)
         return

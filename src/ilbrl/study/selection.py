@@ -46,7 +46,7 @@ class Judged(NamedTuple):
     hyperparameters: Mapping[str, Any]
 
 
-class Table(NamedTuple):
+class JudgedAlgorithm(NamedTuple):
     """All configurations of an algorithm, in the order of their draws."""
 
     configurations: list[Judged]
@@ -65,7 +65,7 @@ def select(candidates: Sequence[Candidate], rule: Rule, penalty: float = 0.0) ->
     return Selection(entries, Overall(best, chosen[best].configuration, None, chosen[best].value, reason))
 
 
-def judge_all(candidates: Sequence[Candidate], rule: Rule, penalty: float = 0.0) -> dict[str, Table]:
+def judge_all(candidates: Sequence[Candidate], rule: Rule, penalty: float = 0.0) -> dict[str, JudgedAlgorithm]:
     """Algorithm → its table."""
     groups: dict[str, dict[int, list[Candidate]]] = {}
     for c in candidates:
@@ -76,13 +76,13 @@ def judge_all(candidates: Sequence[Candidate], rule: Rule, penalty: float = 0.0)
     for name, by_number in groups.items():
         configurations = [by_number[n] for n in sorted(by_number)]
         if rule == "all":
-            tables[name] = Table([judge_by_all(seeds, lowest, penalty) for seeds in configurations], False)
+            tables[name] = JudgedAlgorithm([judge_by_all(seeds, lowest, penalty) for seeds in configurations], False)
             continue
         strict, lenient = (
             [judge_by_converged(seeds, counting, penalty) for seeds in configurations] for counting in (SOUND, NOT_VOID)
         )
         moving = winner(strict) is None and winner(lenient) is not None
-        tables[name] = Table(lenient if moving else strict, moving)
+        tables[name] = JudgedAlgorithm(lenient if moving else strict, moving)
     return tables
 
 
@@ -151,7 +151,7 @@ def winner(configurations: Sequence[Judged]) -> Judged | None:
 # --- in words ---------------------------------------------------------------------------------------------------------
 
 
-def _entry(table: Table, won: Judged | None) -> Chosen:
+def _entry(table: JudgedAlgorithm, won: Judged | None) -> Chosen:
     eligible = sum(c.eligible for c in table.configurations)
     ranked = tuple(Ranked(c.configuration, c.value, c.converged_share, c.eligible) for c in table.configurations)
     if won is None:

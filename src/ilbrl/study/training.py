@@ -21,7 +21,7 @@ from ilbrl.learning.loggers import json_lines, together
 from ilbrl.results.schema import LabelsRecord, TrainedMember, TrainedRecord
 from ilbrl.results.tables import CurveRow
 from ilbrl.rewards import Labels, soft_support
-from ilbrl.study.jobs import Job, Task, counted
+from ilbrl.study.jobs import Assignment, Job, counted
 from ilbrl.study.logs import Parts
 from ilbrl.study.search import Configuration, draw, grouped
 from ilbrl.study.study import Study
@@ -38,7 +38,7 @@ def label_job(parts: Parts) -> Job:
     return Job("label", {"data": {name: parts.hashes[name] for name in PARTS_READ}})
 
 
-def label_rows(task: Task) -> None:
+def label_rows(task: Assignment) -> None:
     """The work of a `label` job: labels.npz, and their summary for data.json."""
     split = task.parts.composition
     features = soft_support.standard_features(Spec.of(split.training))
@@ -94,7 +94,7 @@ def training_job(study: Study, parts: Parts, group: Sequence[Configuration]) -> 
     )
 
 
-def train_group(task: Task) -> None:
+def train_group(task: Assignment) -> None:
     """The work of a `train` job: policies, metrics.jsonl, curves.csv."""
     algorithm, seeds, asked = task.inputs["algorithm"], task.inputs["seeds"], task.inputs["configurations"]
     agent, split = AGENTS[algorithm], task.parts.composition

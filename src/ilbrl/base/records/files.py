@@ -19,8 +19,8 @@ from ilbrl.base.files import written_whole
 from ilbrl.base.records.plain import (
     LARGEST_INTEGER,
     UNIONS,
+    HowToRead,
     Note,
-    Reading,
     fields_of,
     fit,
     from_json,
@@ -208,7 +208,7 @@ def _whole(cell: str) -> int:
 
 
 def _object(cell: str) -> dict[str, Any]:
-    return fit(dict[str, Any], json.loads(cell), "", Reading("a cell"))
+    return fit(dict[str, Any], json.loads(cell), "", HowToRead("a cell"))
 
 
 _CELLS: dict[Any, Callable[[str], Any]] = {

@@ -1,6 +1,6 @@
 """Records to plain values and back: dataclasses and NamedTuples as dicts, lists, numbers and text.
 
-Reading checks every value by the type hint of its field. What does not fit is a `Misfit`; a `Reading` says what to do
+Reading checks every value by the type hint of its field. What does not fit is a `Misfit`; a `HowToRead` says what to do
 with it. Damaged and hostile values (integers of a thousand bits, lone surrogates, deep nesting) end there too.
 """
 
@@ -30,7 +30,7 @@ class Misfit(ValueError):
     """What does not fit, as `field: sentence`."""
 
 
-class Reading(NamedTuple):
+class HowToRead(NamedTuple):
     """How to read: what to do with a misfit, with absent fields and with unknown names."""
 
     file: str
@@ -64,12 +64,12 @@ def to_plain(value: Any) -> Any:
 
 def from_json(kind: type[T], value: Any, file: str, remedy: str = "") -> T:
     """The record `kind` from a plain value, strictly: every field must be there and fit."""
-    return _strictly(kind, value, Reading(file, whole=True), remedy)
+    return _strictly(kind, value, HowToRead(file, whole=True), remedy)
 
 
 def from_json_tolerantly(kind: type[T], value: Any, file: str, note: Note) -> T | None:
     """The record as far as it can be used; None where the whole of it cannot."""
-    reading = Reading(file, note)
+    reading = HowToRead(file, note)
     try:
         return fit(kind, value, "", reading)
     except Misfit as misfit:
@@ -81,10 +81,10 @@ def from_json_tolerantly(kind: type[T], value: Any, file: str, note: Note) -> T 
 
 def from_table(kind: type[T], table: Mapping[str, Any], file: str) -> T:
     """The record from a table that a person wrote: what is absent keeps its default, unknown names are refused."""
-    return _strictly(kind, table, Reading(file, closed=True), "")
+    return _strictly(kind, table, HowToRead(file, closed=True), "")
 
 
-def _strictly(kind: type[T], value: Any, reading: Reading, remedy: str) -> T:
+def _strictly(kind: type[T], value: Any, reading: HowToRead, remedy: str) -> T:
     try:
         return fit(kind, value, "", reading)
     except (Misfit, IlbrlError) as error:  # the record's own checks raise IlbrlError
@@ -94,7 +94,7 @@ def _strictly(kind: type[T], value: Any, reading: Reading, remedy: str) -> T:
     raise IlbrlError(f"{reading.file}: {sentence}{remedy and '; '}{remedy}")
 
 
-def _record(kind: type[T], value: Mapping[str, Any], where: str, reading: Reading) -> T:
+def _record(kind: type[T], value: Mapping[str, Any], where: str, reading: HowToRead) -> T:
     known = fields_of(kind)
     prefix = f"{where}." if where else ""
     if reading.closed and (unknown := [name for name in value if name not in known]):
@@ -132,7 +132,7 @@ def _is_record(kind: Any) -> bool:
     return isinstance(kind, type) and (is_dataclass(kind) or hasattr(kind, "_field_defaults"))
 
 
-def fit(kind: Any, value: Any, where: str, reading: Reading) -> Any:
+def fit(kind: Any, value: Any, where: str, reading: HowToRead) -> Any:
     """`value` as `kind`, or a misfit."""
     origin, inner = get_origin(kind), get_args(kind)
     if kind is Any:
@@ -166,7 +166,7 @@ def fit(kind: Any, value: Any, where: str, reading: Reading) -> Any:
     raise Misfit(_said(where, _wanted(kind, where, value, reading)))
 
 
-def _each(kind: Any, items: Iterable[tuple[Any, Any]], where: str, reading: Reading) -> Iterator[tuple[Any, Any]]:
+def _each(kind: Any, items: Iterable[tuple[Any, Any]], where: str, reading: HowToRead) -> Iterator[tuple[Any, Any]]:
     for key, item in items:
         try:
             name = _text(key, where) if isinstance(key, str) else key
@@ -217,7 +217,7 @@ def _is_whole(value: Any) -> bool:
     return (isinstance(value, int) and not isinstance(value, bool)) or (isinstance(value, float) and value.is_integer())
 
 
-def _wanted(kind: Any, where: str, value: Any, reading: Reading) -> str:
+def _wanted(kind: Any, where: str, value: Any, reading: HowToRead) -> str:
     if get_origin(kind) is Literal:
         return f"must be one of {', '.join(map(str, get_args(kind)))}, got {shown(value)}"
     if reading.closed and (_is_record(kind) or get_origin(kind) is dict):
