@@ -89,10 +89,8 @@ def draw_calibration(calibration: ope.Calibration, folder: Path) -> None:
                 half_width = estimate.interval[1] - estimate.value
                 points.append(pictures.Point(name, calibration.truths[name].value, estimate.value, half_width))
                 blind.append(hidden)
-    if any(blind):
-        paper.save_as(folder / "calibration.png", pictures.predicted_returns(points, blind))
-    elif points:
-        paper.save_as(folder / "calibration.png", pictures.estimates_against_truth(points, str(calibration.quantity)))
+    if points:
+        paper.save_as(folder / "calibration.png", pictures.predicted(points, blind, str(calibration.quantity)))
     truths = {name: truth.value for name, truth in calibration.truths.items()}
     draw_values(calibration.estimates, folder / "known-values.png", truths)
 
