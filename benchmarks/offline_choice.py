@@ -24,9 +24,9 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import spearmanr
@@ -47,7 +47,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tasks", nargs="*")
     parser.add_argument("--expert-episodes", type=int, nargs="+", default=[2, 18])
-    parser.add_argument("--updates", type=int, default=100_000)
+    parser.add_argument("--updates", type=int, default=70_000)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--small", action="store_true", help="tiny sizes, to try the command")
     parser.add_argument("--sarsa", action="store_true", help="Expected SARSA beside it")
@@ -148,8 +148,7 @@ def value(
     policies: dict[str, Any] = {c["policy"]: ilbrl.Policy.load(cell / c["policy"]) for c in candidates}
     task = cell.name.rsplit("-", 1)[0]
     if kind != "sarsa":
-        levels = ("rung1", "rung2", "medium", "rung3", "expert")
-        policies |= {f"ladder/{level}": source_policy(task, level) for level in levels}
+        policies |= {f"ladder/{level}": source_policy(task, level) for level in LADDER}
     evidence = ope.Evidence.of(
         {"expert": unseen if kind in ("expert logs", "sarsa") else demonstrations, "logs": logs},
         initial_observations=logs.initial_observations,
@@ -200,41 +199,88 @@ def play(cell: Path, task: str, episodes: int) -> None:
 
 # --- what came of it --------------------------------------------------------------------------------------------------
 
+TASKS = ("hopper", "halfcheetah", "walker2d", "ant")
+LADDER = ("rung1", "rung2", "medium", "rung3", "expert")
+HOW: dict[str, tuple[str, Callable[[Mapping[str, Any]], float]]] = {
+    "expert logs": ("values-expert-logs", lambda v: v["value"]),
+    "demonstrations": ("values-demonstrations", lambda v: v["value"]),
+    "no rewards": ("values-no-rewards", lambda v: v["value"]),
+    "nearest to the logs": ("values-demonstrations", lambda v: -v["distance"]),
+}
+
+
+class Judged(NamedTuple):
+    """What choosing by one kind of value came to in one cell."""
+
+    spearman: float  # over ILBRL's configurations
+    chosen: float  # true score of ILBRL's chosen configuration
+    overall: tuple[str, float]  # algorithm and true score of the best value of all algorithms
+    ladder: float | None  # rank correlation on the five known policies
+
 
 def table(folder: Path) -> str:
-    """Per cell: rank correlation over configurations, the chosen one's true score, the best and a random one's."""
-    lines = ["cell | how | Spearman | chosen | best | random | overall chosen | ILBRL chosen | ladder"]
-    for cell in sorted(path.parent for path in folder.glob("*/truth.json")):
-        truth = {name: s["score"] for name, s in _read(cell / "truth.json")["scores"].items()}
-        by_config = _by_configuration(_read(cell / "candidates.json")["candidates"])
-        true_means = {key: float(np.mean([truth[p] for p in names])) for key, names in by_config.items()}
-        for path in sorted(cell.glob("values-*.json")):
-            record = _read(path)
-            rules = {record["kind"]: lambda v: v["value"]}
-            if record["kind"] == "demonstrations":
-                rules["nearest to the data"] = lambda v: -v["distance"]
-            for how, rule in rules.items():
-                lines.append(f"{cell.name} | {how} | {_judged(record, rule, by_config, true_means)}")
-    return "\n".join(lines)
+    """How well each kind of value chooses, and what there was to choose from; as in docs/results.md."""
+    cells = [folder / f"{task}-{count}" for count in (18, 2) for task in TASKS]
+    cells = [cell for cell in cells if (cell / "truth.json").exists()]
+    return "\n".join([*_choice_table(cells), "", *_scores_table(cells)])
 
 
-def _judged(record: Mapping[str, Any], rule: Any, by_config: Mapping, true_means: Mapping) -> str:
-    def valued(names: Sequence[str]) -> float:
-        found = [record["values"][name] for name in names if name in record["values"]]
-        numbers = [rule(v) for v in found if v["value"] is not None]
-        return float(np.mean(numbers)) if numbers else -np.inf
+def _choice_table(cells: Sequence[Path]) -> list[str]:
+    lines = [
+        "| chosen by | " + " | ".join(_title(cell) for cell in cells) + " | mean |",
+        "|---" * (len(cells) + 2) + "|",
+    ]
+    for how in HOW:
+        found = [judge(cell, how) for cell in cells]
+        shown = ["—" if j is None else f"{j.chosen:.1f} ({j.spearman:.2f})" for j in found]
+        whole = [j for j in found if j is not None]
+        mean = f"{np.mean([j.chosen for j in whole]):.1f} ({np.mean([j.spearman for j in whole]):.2f})"
+        lines.append(f"| {how} | " + " | ".join(shown) + f" | {mean if len(whole) == len(cells) else '—'} |")
+    for name, number in (("at random", np.mean), ("best there was", np.max)):
+        scores = [float(number(list(_true_scores(cell, "ilbrl").values()))) for cell in cells]
+        lines.append(f"| {name} | " + " | ".join(f"{s:.1f}" for s in scores) + f" | {np.mean(scores):.1f} |")
+    return lines
 
-    offline = {key: valued(names) for key, names in by_config.items()}
-    ilbrl_keys = [key for key in offline if key[0] == "ilbrl"]
-    rho = spearmanr([offline[k] for k in ilbrl_keys], [true_means[k] for k in ilbrl_keys]).statistic
-    within, overall = max(ilbrl_keys, key=offline.__getitem__), max(offline, key=offline.__getitem__)
-    own = [true_means[k] for k in ilbrl_keys]
-    rungs = [record["values"].get(f"ladder/{r}") for r in ("rung1", "rung2", "medium", "rung3", "expert")]
-    ladder = "" if None in rungs else f"{spearmanr([rule(v) for v in rungs if v], range(5)).statistic:.2f}"
-    return (
-        f"{rho:.2f} | {true_means[within]:.1f} | {max(own):.1f} | {np.mean(own):.1f} |"
-        f" {true_means[overall]:.1f} ({overall[0]}) | {true_means[within]:.1f} | {ladder}"
+
+def _scores_table(cells: Sequence[Path]) -> list[str]:
+    lines = ["| | " + " | ".join(_title(cell) for cell in cells) + " |", "|---" * (len(cells) + 1) + "|"]
+    for algorithm in CONFIGURATIONS:
+        scores = [list(_true_scores(cell, algorithm).values()) for cell in cells]
+        lines.append(f"| {algorithm}, best configuration | " + " | ".join(f"{max(s):.1f}" for s in scores) + " |")
+        lines.append(f"| {algorithm}, median | " + " | ".join(f"{np.median(s):.1f}" for s in scores) + " |")
+    return lines
+
+
+def judge(cell: Path, how: str) -> Judged | None:
+    """None: no such values were computed."""
+    name, rule = HOW[how]
+    path = cell / f"{name}.json"
+    if not path.exists():
+        return None
+    values = _read(path)["values"]
+    groups = _by_configuration(_read(cell / "candidates.json")["candidates"])
+    offline = {key: float(np.mean([rule(values[policy]) for policy in names])) for key, names in groups.items()}
+    truth = {key: score for algorithm in CONFIGURATIONS for key, score in _true_scores(cell, algorithm).items()}
+    own = [key for key in offline if key[0] == "ilbrl"]
+    rungs = [rule(values[f"ladder/{level}"]) for level in LADDER if f"ladder/{level}" in values]
+    best = max(offline, key=offline.__getitem__)
+    return Judged(
+        spearman=float(spearmanr([offline[k] for k in own], [truth[k] for k in own]).statistic),
+        chosen=truth[max(own, key=offline.__getitem__)],
+        overall=(best[0], truth[best]),
+        ladder=float(spearmanr(rungs, range(5)).statistic) if len(rungs) == len(LADDER) else None,
     )
+
+
+def _true_scores(cell: Path, algorithm: str) -> dict[tuple[str, int], float]:
+    """Configuration → mean true score over its seeds."""
+    scores = _read(cell / "truth.json")["scores"]
+    groups = _by_configuration(_read(cell / "candidates.json")["candidates"])
+    return {k: float(np.mean([scores[p]["score"] for p in names])) for k, names in groups.items() if k[0] == algorithm}
+
+
+def _title(cell: Path) -> str:
+    return " ".join(cell.name.rsplit("-", 1))
 
 
 def _by_configuration(candidates: Sequence[Mapping[str, Any]]) -> dict[tuple[str, int], list[str]]:

@@ -5,7 +5,7 @@ from argparse import Namespace
 from pathlib import Path
 
 import pytest
-from benchmarks import results_table, study_regret
+from benchmarks import offline_choice, results_table, study_regret
 
 from ilbrl.report.formats import markdown
 from ilbrl.report.summary import summarise
@@ -38,6 +38,21 @@ def test_the_table_is_of_todays_defaults():
 def test_ant_with_more_and_more_expert_episodes(page):
     cells = [json.loads(path.read_text()) for path in sorted((DOCS / "results" / "expert-episodes").glob("*.json"))]
     assert set(results_table.table(cells).splitlines()) <= set(page)
+
+
+def test_how_well_offline_values_choose(page):
+    lines = [line for line in offline_choice.table(DOCS / "results" / "choice").splitlines() if line]
+    assert len(lines) == 14
+    assert set(lines) <= set(page)
+    cells = sorted((DOCS / "results" / "choice").iterdir())
+    found = {
+        (cell.name, how): offline_choice.judge(cell, how) for cell in cells for how in ("expert logs", "demonstrations")
+    }
+    assert len(found) == 16
+    for judged in found.values():
+        assert judged is not None
+        assert judged.overall[1] == judged.chosen  # never worse than always taking ILBRL's
+    assert sum(judged.ladder >= 0.89 for judged in found.values()) == 15
 
 
 def test_the_regret_of_selection(page):

@@ -94,7 +94,7 @@ def test_known_policies_calibrate_and_a_later_call_uses_it(folder, tmp_path, cap
     assert (tmp_path / "calibration.png").stat().st_size > 1000
     record = json.loads((tmp_path / "tuning.json").read_text())
     assert code == int(record["trust"]["verdict"] == "distrust")
-    assert len(record["configurations"]) == 4  # penalties
+    assert len(record["configurations"]) == 3  # penalties
     assert record["known"]["other"]["variant"] == "mean"
     assert record["known"]["expert"]["truth"] > record["known"]["other"]["truth"]
     assert set(record["configurations"][record["chosen"]]["unseen"]) == {"expert", "other"}

@@ -103,6 +103,18 @@ def test_an_invented_estimator_estimates_and_is_calibrated(evidence, linear):
     assert calibration.trust.verdict == "care"  # nothing was checked without the policies' own logs
 
 
+def test_pessimism_is_chosen_by_order_alone(evidence, linear):
+    """The first setting wins where it orders known policies as well as the others, whatever their value errors."""
+    backwards = replace(
+        INVENTED,
+        pessimistic=True,
+        choices=lambda config, evidence: Choices([replace(config, trust_in_numbers=t) for t in (2.0, 1.0, -1.0)]),
+    )
+    known = made(linear, low=0.5, high=0.9)
+    assert ope.calibrate(known, evidence, backwards, quiet=True).config == Config(2.0)
+    assert ope.calibrate(known, evidence, replace(backwards, pessimistic=False), quiet=True).config == Config(1.0)
+
+
 def test_unknown_estimators_and_empty_calls_are_refused(evidence):
     with pytest.raises(IlbrlError, match="no estimator 'oracle': there are "):
         ope.estimate({"p": lambda x: x}, evidence, "oracle")

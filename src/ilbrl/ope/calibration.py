@@ -3,7 +3,9 @@
 The choice follows one rule for every estimator, written down before any candidate's true score is seen. Each known
 policy is valued from evidence with its own logs and, by estimators that are `blind`, from evidence without them. The
 setting with the smallest sum of rank errors over both is chosen; among equals the one with the smallest mean value
-error; among equals the first. (Algorithm 2, phase 2, has the first of the two views alone.)
+error; among equals the first. (Algorithm 2, phase 2, has the first of the two views alone.) An estimator whose settings
+are degrees of pessimism (`Estimator.pessimistic`) skips the value error: known policies are near the logs and need no
+pessimism, candidates are not, so that the error would always choose the least of it.
 """
 
 from __future__ import annotations
@@ -123,7 +125,8 @@ def calibrate(
             for number, estimates in enumerate(found):
                 unseen[number] |= {k.name: estimates[k.name] for k in makers}
     table = [_tried(c, s, u, truths) for c, s, u in zip(configs, seen, unseen)]
-    chosen = min(range(len(table)), key=lambda number: table[number].order)
+    criteria = 1 if estimator.pessimistic else 2
+    chosen = min(range(len(table)), key=lambda number: table[number].order[:criteria])
     agreement = sum(row.order[0] == 0 for row in table), len(table)
     best = seen[chosen]
     reservations = (*evidence.notes, *best.notes)

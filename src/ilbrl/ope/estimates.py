@@ -158,6 +158,8 @@ class Estimator:
     """(config, seeds) → updates of networks that each policy costs, for progress bars and job sizes."""
     blind: bool = False
     """Whether a calibration also values each known policy from evidence without its own logs."""
+    pessimistic: bool = False
+    """Whether `choices` are degrees of pessimism, among which rank errors alone decide."""
     seeds: int = 1
     """Evaluation seeds, where the user names no number."""
 

@@ -7,8 +7,9 @@ state along the rollout, 1 on a usual logged step; c is the `penalty` on it. The
 whatever the number of policies, and kept in the workplace. Logs without rewards are scored by closeness to the expert.
 (`ilbrl.models.rollouts` has the whole equation, with its noise and its limits.)
 
-A calibration chooses c among `penalties`, by known policies valued with and without their own logs; one rollout
-serves all penalties. When each model stops and which models serve is decided by held-out episodes (`models.ensemble`).
+A calibration takes another c, of `penalties`, only if it orders known policies better, with and without their own logs;
+one rollout serves all penalties. When each model stops and which models serve is decided by held-out episodes
+(`models.ensemble`).
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Config:
 
     size: Size = field(default_factory=_size_for_this_machine)
     """large (4 × 512 units, for a GPU), medium or small (for two cores); by default what suits this machine."""
-    members: int = 7
+    members: int = 5
     """Models in the ensemble."""
     updates: int | None = None
     """Of each model; None: what belongs to the size."""
@@ -72,7 +73,7 @@ class Config:
     """κ: share of the models' own error that is added to every step, the same for every policy."""
     penalty: float = PENALTY
     """c: standard deviations of the logged rewards that a step loses per unit of disagreement."""
-    penalties: tuple[float, ...] = (0.0, 1.0, 3.0)
+    penalties: tuple[float, ...] = (0.2, 1.0)
     """What a calibration may choose instead."""
 
     @property
@@ -244,4 +245,5 @@ ESTIMATOR = Estimator(
     choices=choices,
     prepare=prepare,
     blind=True,
+    pessimistic=True,
 )
