@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from tests.test_architecture import ORDER
 
 from ilbrl.cli import main
 from ilbrl.data import benchmark, load, save
@@ -244,6 +245,28 @@ def test_links_lead_to_files_that_exist(page):
 def test_benchmarks_that_are_named_exist(page):
     for name in re.findall(r"benchmarks[./](\w+)", (ROOT / page).read_text()):
         assert (ROOT / "benchmarks" / f"{name}.py").exists(), name
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_files_and_what_is_in_them_exist(page):
+    """`a/b.py` exists, from the package or from the root; `NAME` in `a/b.py` is there."""
+    text = (ROOT / page).read_text()
+    for name in re.findall(r"`([a-z_0-9]+/[a-z_0-9/]*\.(?:py|html|md))`", text):
+        assert home(name).is_file(), name
+    for symbol, name in re.findall(r"`(\w+)` in `([\w/.]+)`", text):
+        assert re.search(rf"\b{symbol}\b", home(name).read_text()), f"no {symbol} in {name}"
+
+
+def home(name: str) -> Path:
+    return ROOT / name if (ROOT / name).exists() else ROOT / "src" / "ilbrl" / name
+
+
+def test_the_picture_of_the_rooms_has_all_of_them_in_import_order():
+    picture = (ROOT / "docs/figures/architecture.svg").read_text()
+    rooms = re.findall(r'class="name"[^>]*>(\w+)</text>\s*<text class="number"[^>]*>(\d+)<', picture)
+    assert [name for name, _ in sorted(rooms, key=lambda room: int(room[1]))] == [
+        part for part in ORDER if part != "__main__"
+    ]
 
 
 @pytest.mark.parametrize("name", ["demo", "small", "paper"])
