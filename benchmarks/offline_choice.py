@@ -29,9 +29,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import spearmanr
 
 import ilbrl
+from ilbrl import ope
 from ilbrl.base.files import written_whole
 from ilbrl.base.provenance import commit, versions
 
@@ -138,7 +138,6 @@ def value(
     workplace: Path,
 ) -> None:
     """values-KIND.json: what each candidate is worth, and what that cost."""
-    from ilbrl import ope
     from ilbrl.data.benchmark import source_policy
 
     path = cell / f"values-{kind.replace(' ', '-')}.json"
@@ -192,7 +191,7 @@ def play(cell: Path, task: str, episodes: int) -> None:
     played = envs.rollout_all(policies, task, episodes, PLAY_SEED, quiet=True)
     scores = {}
     for c, r in zip(candidates, played):
-        score = float(np.mean(envs.normalised_score(task, r.returns)))
+        score = r.score
         scores[c["policy"]] = {"score": score, "return": float(r.returns.mean()), "length": float(r.lengths.mean())}
     _write(cell / "truth.json", {"episodes": episodes, "scores": scores})
 
@@ -265,10 +264,10 @@ def judge(cell: Path, how: str) -> Judged | None:
     rungs = [rule(values[f"ladder/{level}"]) for level in LADDER if f"ladder/{level}" in values]
     best = max(offline, key=offline.__getitem__)
     return Judged(
-        spearman=float(spearmanr([offline[k] for k in own], [truth[k] for k in own]).statistic),
+        spearman=ope.spearman(np.array([offline[k] for k in own]), np.array([truth[k] for k in own])),
         chosen=truth[max(own, key=offline.__getitem__)],
         overall=(best[0], truth[best]),
-        ladder=float(spearmanr(rungs, range(5)).statistic) if len(rungs) == len(LADDER) else None,
+        ladder=ope.spearman(np.array(rungs), np.arange(5.0)) if len(rungs) == len(LADDER) else None,
     )
 
 

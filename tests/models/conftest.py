@@ -7,7 +7,7 @@ import pytest
 
 from ilbrl.data import from_arrays
 from ilbrl.models.dynamics import Config
-from ilbrl.models.ensemble import Errors, Models, Scales
+from ilbrl.models.file import Errors, Models, Scales
 from ilbrl.policy import Policy
 
 A = np.array([[0.9, 0.1], [-0.05, 0.95]])

@@ -158,7 +158,7 @@ def test_policies_act_as_they_do_in_numpy(head, normalised):
     [
         ({"horizon": 0}, "a horizon of at least one step"),
         ({"policies": []}, "at least one policy"),
-        ({"policies": [steady(0.1, obs_dim=3)]}, "takes observations of 3 numbers"),
+        ({"policies": [steady(0.1, obs_dim=3)]}, "has observations of 3 numbers"),
     ],
 )
 def test_what_cannot_be_played_is_refused(change, words):

@@ -3,6 +3,8 @@
 import json
 from dataclasses import replace
 
+import pytest
+
 from ilbrl.agents import AGENTS, bc
 from ilbrl.agents.agent import BY_REWARD, Agent, RewardWeight
 from ilbrl.learning.batches import Shares
@@ -29,6 +31,7 @@ INVENTED = Agent(
 )
 
 
+@pytest.mark.slow
 def test_every_agent_and_an_invented_one(tiny, run, monkeypatch):
     """In the folder of a finished study, so that only the agents it did not have are trained and evaluated."""
     monkeypatch.setitem(AGENTS, INVENTED.name, INVENTED)

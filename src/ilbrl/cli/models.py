@@ -15,6 +15,7 @@ from tyro.conf import FlagCreatePairsOff, Positional, UseAppendAction, arg
 from ilbrl.base.errors import IlbrlError
 from ilbrl.cli.named import load_named
 from ilbrl.data.benchmark import find_policy
+from ilbrl.models import MEMBERS, PENALTY
 
 _ABOUT = """Learn what follows from what: (state, action) → next state, reward, end of the episode.
 
@@ -24,8 +25,6 @@ examples:
   ilbrl models train --expert hopper/expert:2ep --logs hopper/medium:400000steps --out hopper.models
   ilbrl models inspect hopper.models
   ilbrl models inspect hopper.models --policy policy.safetensors --starts hopper/medium:40ep"""
-
-STARTS = 40  # initial states that policies are rolled out from
 
 
 def main(words: list[str]) -> int:
@@ -41,7 +40,7 @@ def train(
     out: Path,
     expert: str | None = None,
     size: Literal["large", "medium", "small"] = "small",
-    members: int = 7,
+    members: int = MEMBERS,
     seed: int = 0,
     quiet: bool = False,
     json: bool = False,
@@ -87,7 +86,7 @@ def inspect(
     /,
     policy: UseAppendAction[tuple[str, ...]] = (),
     starts: str | None = None,
-    penalty: float = 0.5,
+    penalty: float = PENALTY,
     json: bool = False,
 ) -> int:
     """Say how right the models are on held-out episodes, and roll policies out in them.
@@ -110,7 +109,7 @@ def inspect(
     if policy:
         assert starts is not None
         first = load_named(starts).initial_observations
-        chosen = first[np.linspace(0, len(first) - 1, min(STARTS, len(first))).astype(int)]
+        chosen = first[np.linspace(0, len(first) - 1, min(models.STARTS, len(first))).astype(int)]
         played = models.rollout({name: find_policy(name) for name in policy}, learned, chosen, penalty=penalty)
         for p, name in enumerate(policy):
             values[name] = {

@@ -1,13 +1,15 @@
 """Learned dynamics: an ensemble trained once per set of logs, and policies rolled out in it.
 
 dynamics     the network and its loss, as a learner of THE loop
-ensemble     training, saving, loading; errors on held-out episodes
+ensemble     training; errors on held-out episodes
+file         what an ensemble is, saved and loaded
 acting       policies inside a compiled program
 rollouts     every policy × member × initial state × step as one program
 """
 
 from ilbrl.models.dynamics import SIZES, Config
-from ilbrl.models.ensemble import Models, train
-from ilbrl.models.rollouts import Rollouts, rollout
+from ilbrl.models.ensemble import MEMBERS, train
+from ilbrl.models.file import Models
+from ilbrl.models.rollouts import PENALTY, STARTS, Imagined, rollout
 
-__all__ = ["SIZES", "Config", "Models", "Rollouts", "rollout", "train"]
+__all__ = ["MEMBERS", "PENALTY", "SIZES", "STARTS", "Config", "Imagined", "Models", "rollout", "train"]

@@ -1,32 +1,26 @@
-"""Learned models as a thing to keep: trained once per set of logs, saved, loaded, and checked on held-out episodes."""
+"""Training an ensemble of models once per set of logs, and checking it on held-out episodes."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import safetensors
-import safetensors.numpy
 
-from ilbrl.base import records
 from ilbrl.base.errors import IlbrlError
-from ilbrl.base.files import require_readable, written_whole
 from ilbrl.data import Dataset, concatenate
 from ilbrl.learning import population
 from ilbrl.learning.batches import Feed, Spec
 from ilbrl.learning.loggers import Log
 from ilbrl.models import dynamics
 from ilbrl.models.dynamics import Config
+from ilbrl.models.file import Errors, Models, Scales
 
-FORMAT = "ilbrl-models-1"
-Predict = Callable[[Any, jax.Array, str], jax.Array]
+MEMBERS = 5
 HELD_OUT_SHARE = 0.05  # of the episodes of each log
 FEWEST_TO_HOLD_OUT = 5  # episodes: a log of fewer gives none of them away
 FULL_SHARE_ROWS = 40_000  # a log of fewer is drawn less often
@@ -36,116 +30,12 @@ UNFIT = 2.0  # a member whose held-out loss exceeds this many times the median d
 SEGMENTS, LONGEST = 256, 100  # of the many-step check: logged pieces, and their steps
 
 
-@dataclass(frozen=True, eq=False)
-class Scales:
-    """Between the user's units and the networks', and what the logs show to be possible."""
-
-    obs_mean: np.ndarray  # [obs_dim]
-    obs_std: np.ndarray
-    action_low: np.ndarray  # [act_dim]
-    action_high: np.ndarray
-    change_mean: np.ndarray  # [obs_dim] of s′ − s
-    change_std: np.ndarray
-    state_low: np.ndarray  # [obs_dim] smallest and largest observation of the logs
-    state_high: np.ndarray
-    reward: np.ndarray  # [4] mean, standard deviation, smallest and largest reward that is predicted
-    residual_std: np.ndarray  # [obs_dim] what predictions of the scaled change miss on held-out rows
-    typical_disagreement: np.ndarray  # [] median over held-out rows
-
-    @property
-    def spec(self) -> Spec:
-        return Spec(self.obs_mean, self.obs_std, self.action_low, self.action_high)
-
-
-@dataclass(frozen=True)
-class Errors:
-    """How right the serving members are on held-out episodes, in standard deviations of the observations."""
-
-    held_out_loss: tuple[float, ...]  # [K] the lowest mean, which decided when to stop
-    steps: tuple[int, ...]  # lengths of the logged pieces that were predicted
-    many_step: tuple[tuple[float, ...], ...]  # [K][steps] root mean squared error after so many steps
-    left_out: tuple[int, ...] = ()  # seeds of members that do not serve
-
-
-@dataclass(frozen=True, eq=False)
-class Models:
-    """K serving members, ready to be rolled out."""
-
-    layers: tuple[dict[str, np.ndarray], ...]  # leaves [K, …]
-    config: Config
-    scales: Scales
-    horizon: int  # the logs' own time limit
-    errors: Errors
-    sources: tuple[str, ...] = ()
-    predict: Predict = dynamics.predict  # another function of (parameters, inputs, dtype) may stand in; not saved
-
-    @property
-    def members(self) -> int:
-        return len(self.layers[0]["w"])
-
-    @property
-    def obs_dim(self) -> int:
-        return len(self.scales.obs_mean)
-
-    @property
-    def content_hash(self) -> str:
-        """SHA-256 of parameters and scales."""
-        digest = hashlib.sha256()
-        for name, array in sorted(_arrays(self).items()):
-            digest.update(name.encode() + np.ascontiguousarray(array).tobytes())
-        return digest.hexdigest()
-
-    def save(self, path: str | Path) -> Path:
-        """One safetensors file, written whole or not at all."""
-        header = {
-            "format": FORMAT,
-            "config": asdict(self.config),
-            "horizon": self.horizon,
-            "errors": asdict(self.errors),
-            "sources": list(self.sources),
-            "content_hash": self.content_hash,
-        }
-        with written_whole(path) as partial:
-            partial.write_bytes(safetensors.numpy.save(_arrays(self), {"ilbrl": json.dumps(header, sort_keys=True)}))
-        return Path(path)
-
-    @staticmethod
-    def load(path: str | Path) -> Models:
-        """Read what `save` wrote; a damaged file is refused by name."""
-        path = Path(path)
-        require_readable(path)
-        try:
-            with safetensors.safe_open(path, framework="numpy") as file:
-                header = json.loads((file.metadata() or {}).get("ilbrl", "{}"))
-                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
-            if header["format"] != FORMAT:
-                raise IlbrlError(f"{path}: written in format {header['format']!r}, this version reads {FORMAT!r}")
-            config = records.from_json(Config, header["config"], f"{path}, config")
-            errors = records.from_json(Errors, header["errors"], f"{path}, errors")
-            depth = len(config.hidden) + 1
-            names = ("w", "b", "scale", "shift")
-            layers = tuple({n: arrays[f"{n}{i}"] for n in names if f"{n}{i}" in arrays} for i in range(depth))
-            scales = Scales(**{name: arrays[name] for name in Scales.__dataclass_fields__})
-            models = Models(layers, config, scales, int(header["horizon"]), errors, tuple(header["sources"]))
-            whole = models.content_hash == header["content_hash"]
-        except (KeyError, safetensors.SafetensorError, ValueError, TypeError, RecursionError) as error:
-            raise IlbrlError(f"{path}: not a file of learned models ({error}); train them again") from None
-        if not whole:
-            raise IlbrlError(f"{path}: damaged (its checksum does not fit); train the models again")
-        return models
-
-
-def _arrays(models: Models) -> dict[str, np.ndarray]:
-    layers = {f"{name}{i}": array for i, layer in enumerate(models.layers) for name, array in layer.items()}
-    return layers | {name: np.asarray(value) for name, value in vars(models.scales).items()}
-
-
 def train(
     logs: Sequence[Dataset],
     config: Config | None = None,
     *,
     shares: Sequence[float] | None = None,
-    members: int = 7,
+    members: int = MEMBERS,
     seed: int = 0,
     resume_from: Path | None = None,
     log: Log | None = None,

@@ -26,7 +26,8 @@ import numpy as np
 from ilbrl.base.errors import IlbrlError
 from ilbrl.base.progress import progress
 from ilbrl.models import acting
-from ilbrl.models.ensemble import Models, Predict, spread
+from ilbrl.models.ensemble import spread
+from ilbrl.models.file import Models, Predict
 from ilbrl.policy import Policy
 
 Score = Callable[[jax.Array, jax.Array], jax.Array]
@@ -35,11 +36,12 @@ End = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
 """([…, obs_dim] s, […, act_dim] a, […, obs_dim] s′, in the environment's units) → […] bool: the episode ends here."""
 
 PENALTY, NOISE = 0.5, 0.3  # c and κ, chosen on policies whose true scores were known (docs/evaluation.md)
+STARTS = 40  # initial states that a policy is played from
 SCORE_UNIT = 0.02  # what stands for σ_r where a score in [0, 1] takes the reward's place
 ROOM = 2**21  # trajectories × members × outputs kept at a time: policies beyond it take turns
 
 
-class Rollouts(NamedTuple):
+class Imagined(NamedTuple):
     """By policy, member and initial state, all [P, K, M] float64."""
 
     returns: np.ndarray  # penalised
@@ -81,7 +83,7 @@ def rollout(
     sampled: bool = False,
     seed: int = 0,
     quiet: bool = False,
-) -> Rollouts:
+) -> Imagined:
     """Play every policy in every member from every one of `starts` ([M, obs_dim] observations).
 
     horizon: steps; by default the logs' own time limit.
@@ -99,11 +101,7 @@ def rollout(
             "these models have learned no reward, for their logs carry none: give a score of states and actions"
         )
     for name, policy in named.items():
-        if policy.obs_dim != models.obs_dim:
-            raise IlbrlError(
-                f"policy {name}: takes observations of {policy.obs_dim} numbers, and those of the logs have"
-                f" {models.obs_dim}; is it a policy of this task?"
-            )
+        _require_fitting(name, policy, models)
     horizon = models.horizon if horizon is None else horizon
     if horizon < 1:
         raise IlbrlError(f"a rollout needs a horizon of at least one step, got {horizon}")
@@ -134,7 +132,19 @@ def rollout(
                 )  # fmt: skip
                 found[:, [places[name] for name in group]] = np.asarray(out, np.float64)[:, : len(group)]
                 advance(horizon * len(group))
-    return Rollouts(*found)
+    return Imagined(*found)
+
+
+def _require_fitting(name: str, policy: Policy, models: Models) -> None:
+    acted = len(models.scales.action_low)
+    if policy.head == "categorical":
+        raise IlbrlError(f"policy {name}: chooses among actions, and the actions of these logs are {acted} numbers")
+    for what, own, logged in (("observations", policy.obs_dim, models.obs_dim), ("actions", policy.act_dim, acted)):
+        if own != logged:
+            raise IlbrlError(
+                f"policy {name}: has {what} of {own} numbers, and those of the logs have {logged}; is it a policy of"
+                " this task?"
+            )
 
 
 def _constants(models: Models) -> dict[str, Any]:
@@ -146,7 +156,7 @@ def _constants(models: Models) -> dict[str, Any]:
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _play(shape, game, stacked, key, constants, starts, penalty, noise, gamma):
-    """[5, P, K, M] the fields of `Rollouts`."""
+    """[5, P, K, M] the fields of `Imagined`."""
     members, count = len(constants["layers"][0]["w"]), len(starts)
     obs_mean, obs_std = constants["obs_mean"], constants["obs_std"]
     centre = (constants["action_high"] + constants["action_low"]) / 2
@@ -172,7 +182,7 @@ def _play(shape, game, stacked, key, constants, starts, penalty, noise, gamma):
 
     def one(carry, t):
         state, alive, discount, totals = carry  # state [P, K, M, obs_dim]
-        noise_key, act_key = jax.random.split(jax.random.fold_in(key, t))  # the same for all: nobody's luck differs
+        noise_key, act_key = jax.random.split(jax.random.fold_in(key, t))  # every policy meets the same noise
         actions = jax.vmap(act, (0, 0, None))(stacked, state, act_key)
         scaled = jnp.clip((actions - centre) / half_range, -1.0, 1.0)
         standard = (state - obs_mean) / obs_std

@@ -1,4 +1,4 @@
-"""Rollouts in learned models: every policy is played in an ensemble of dynamics models (`ilbrl.models`).
+"""Imagined in learned models: every policy is played in an ensemble of dynamics models (`ilbrl.models`).
 
     V = mean over members k and initial states s₀ of  Σ_{t < H} γ^t (r_k − c · σ_r · u),    by default γ = 1
 
@@ -29,7 +29,7 @@ from ilbrl import models
 from ilbrl.base.errors import IlbrlError
 from ilbrl.learning.loggers import Log
 from ilbrl.learning.population import forget_checkpoint
-from ilbrl.models.rollouts import NOISE, PENALTY, Rollouts, Score
+from ilbrl.models.rollouts import NOISE, PENALTY, Imagined, Score
 from ilbrl.ope.estimates import Choices, Estimate, Estimates, Estimator, Grade
 from ilbrl.ope.evidence import Closeness, Evidence, Quantity
 from ilbrl.ope.policies import Evaluable, Sampled
@@ -55,7 +55,7 @@ class Config:
 
     size: Size = field(default_factory=_size_for_this_machine)
     """large (4 × 512 units, for a GPU), medium or small (for two cores); by default what suits this machine."""
-    members: int = 5
+    members: int = models.MEMBERS
     """Models in the ensemble."""
     updates: int | None = None
     """Of each model; None: what belongs to the size."""
@@ -63,7 +63,7 @@ class Config:
     """Units of the models' layers; None: what belongs to the size."""
     dtype: Literal["float32", "bfloat16"] | None = None
     """Of matrix products; None: what belongs to the size."""
-    starts: int = 40
+    starts: int = models.STARTS
     """Logged initial states that each policy is played from, in each model."""
     horizon: int | None = None
     """Steps of an episode; None: the logs' own time limit."""
@@ -149,13 +149,13 @@ def estimate(
     """Configurations that differ in the penalty alone share their models and rollouts."""
     plain = {name: _rollable(name, policy) for name, policy in policies.items()}
     sampling = {name for name, policy in policies.items() if isinstance(policy, Sampled)}
-    played: dict[Config, tuple[Rollouts, float]] = {}
+    played: dict[Config, tuple[Imagined, float]] = {}
     for config in configs:
         if (shared := replace(config, penalty=1.0, penalties=())) not in played:
             ensembles = [trained(evidence, config, seed, workplace, log, quiet) for seed in seeds]
             started = time.monotonic()
             rollouts = [_play(plain, sampling, each, evidence, shared, quiet) for each in ensembles]
-            joined = Rollouts(*(np.concatenate(fields, axis=1) for fields in zip(*rollouts)))
+            joined = Imagined(*(np.concatenate(fields, axis=1) for fields in zip(*rollouts)))
             played[shared] = joined, time.monotonic() - started
     usual = float(np.mean(np.concatenate([data.episode_lengths[data.complete] for data in evidence.logs.values()])))
     found = []
@@ -178,7 +178,7 @@ class _Episodes(NamedTuple):
     outside: np.ndarray
 
 
-def _of(rollouts: Rollouts, policy: int) -> _Episodes:
+def _of(rollouts: Imagined, policy: int) -> _Episodes:
     return _Episodes(*(getattr(rollouts, name)[policy] for name in _Episodes._fields))
 
 
@@ -199,12 +199,12 @@ def _play(
     evidence: Evidence,
     config: Config,
     quiet: bool,
-) -> Rollouts:
-    """Rollouts of all policies; those that sample their actions are played apart from the others."""
+) -> Imagined:
+    """Imagined of all policies; those that sample their actions are played apart from the others."""
     first = evidence.initial_observations
     starts = first[np.linspace(0, len(first) - 1, min(config.starts, len(first))).astype(int)]
     score = None if evidence.closeness is None else _score(evidence.closeness, ensemble)
-    fields = np.empty((len(Rollouts._fields), len(policies), ensemble.members, len(starts)))
+    fields = np.empty((len(Imagined._fields), len(policies), ensemble.members, len(starts)))
     for sampled in (False, True):
         group = {name: policy for name, policy in policies.items() if (name in sampling) == sampled}
         if group:
@@ -213,7 +213,7 @@ def _play(
                 group, ensemble, starts, config.horizon or evidence.horizon, penalty=1.0, noise=config.noise,
                 gamma=config.gamma, score=score, sampled=sampled, quiet=quiet,
             )  # fmt: skip
-    return Rollouts(*fields)
+    return Imagined(*fields)
 
 
 def _rollable(name: str, policy: Evaluable) -> Policy:
