@@ -2,10 +2,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+DOCS_READY := .venv/.ready-docs
 
 GPU_TESTS := tests/learning tests/agents tests/rewards
 
-.PHONY: demo test test-slow test-gpu lint type bench wheel clean
+.PHONY: demo test test-slow test-gpu lint type bench docs wheel clean
 
 demo: $(READY)
 	$(BIN)/ilbrl demo
@@ -36,6 +37,10 @@ type: $(READY)
 bench: $(READY)
 	$(BIN)/python -m benchmarks
 
+# The site, in build/site. Whatever Sphinx warns of fails the build: broken links, references, docstrings.
+docs: $(DOCS_READY)
+	$(BIN)/python -m sphinx --builder html --doctree-dir build/doctrees --fresh-env --fail-on-warning --keep-going --quiet docs build/site
+
 wheel: $(READY)
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
@@ -47,3 +52,7 @@ $(READY): pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
 	touch $(READY)
+
+$(DOCS_READY): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
+	touch $(DOCS_READY)

@@ -41,7 +41,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
 def _rewrite(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
     text = "\n".join(lines).strip("\n")
     short = name.rpartition(".")[2]
-    if text.startswith(GENERATED) or _is_record(thing) and text.startswith(f"{short}("):
+    if text.startswith(GENERATED) or (_is_record(thing) and text.startswith(f"{short}(")):
         text = ""
     if what == "data":
         text = _about(thing)

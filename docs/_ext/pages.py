@@ -20,6 +20,7 @@ ROOT = DOCS.parent
 
 INCLUDED = {
     "changelog": "CHANGELOG.md",
+    "conduct": "CODE_OF_CONDUCT.md",
     "contributing": "CONTRIBUTING.md",
     "security": "SECURITY.md",
     "start": "README.md",
