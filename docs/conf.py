@@ -1,9 +1,11 @@
 """The site: `make docs` builds it from the documents in this folder and from docstrings, without network access."""
 
+import os
 import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
+os.environ.setdefault("JAX_PLATFORMS", "cpu")  # the package is imported for its docstrings alone
 sys.path[:0] = [str(HERE / "_ext"), str(HERE.parent / "src")]
 
 import ilbrl  # noqa: E402
