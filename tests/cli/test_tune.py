@@ -73,7 +73,7 @@ def test_the_demo_says_how_much_of_the_gap_is_closed(result):
 def test_usage(capsys):
     assert main(["tune"]) == 2
     assert main(["tune", "--help"]) == 0
-    assert "demo, paper, small" in capsys.readouterr().out
+    assert "demo, own, paper, small" in capsys.readouterr().out
     assert main(["tune", "nowhere.toml", "--out", "x"]) == 2
     assert "nowhere.toml: cannot be read" in capsys.readouterr().err
     assert main(["tune", "--reveal"]) == 2

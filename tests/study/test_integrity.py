@@ -304,7 +304,7 @@ def test_names_of_studies_and_folders(tmp_path, tiny, capsys):
     assert main(["tune", "--out", str(tmp_path)]) == 2
     said = capsys.readouterr().err
     assert "name the study first" in said
-    assert "usage: ilbrl tune STUDY" in said
+    assert "usage: ilbrl tune --expert FILE --logs FILE" in said
     with pytest.raises(IlbrlError, match="cannot be used as a run folder"):
         tiny.run(tmp_path / ("x" * 300))
 

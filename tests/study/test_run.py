@@ -194,13 +194,15 @@ def test_lines_per_phase_without_a_terminal(run, tiny, capsys):
     assert all(line in told for line in said)
 
 
-def test_no_rewards_no_known_policies(tiny, files, tmp_path):
-    from ilbrl.data import load, save
-
-    save(replace(load(files / "medium.npz"), rewards=None), tmp_path / "bare.npz")
-    with pytest.raises(IlbrlError, match=r"bare\.npz.*reward"):
-        replace(tiny, data=replace(tiny.data, logs=f"{tmp_path}/bare.npz")).run(tmp_path / "a", quiet=True)
-    with pytest.raises(IlbrlError, match=r"name policy files under \[known\.NAME\]"):
-        replace(tiny, known={}).run(tmp_path / "b", quiet=True)
+def test_an_entry_of_a_known_policy_that_does_not_exist(tiny, tmp_path):
     with pytest.raises(IlbrlError, match=r"known\.expert\.polici: write known\.NAME\.policy"):
         replace(tiny, known={"expert.polici": "x"}).run(tmp_path / "c", quiet=True)
+
+
+def test_what_cannot_work_is_refused_before_the_logs_are_read(tiny, tmp_path):
+    elsewhere = replace(tiny, data=replace(tiny.data, logs="nowhere.npz"))
+    with pytest.raises(IlbrlError, match="no dashboard 'board'"):
+        elsewhere.run(tmp_path / "a", dashboards=["board"], quiet=True)
+    with pytest.raises(IlbrlError, match="would run the module 'strangers'"):
+        replace(elsewhere, task="strangers:Env-v0").run(tmp_path / "b", quiet=True)
+    assert not list(tmp_path.iterdir())

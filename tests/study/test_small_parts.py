@@ -51,6 +51,23 @@ def test_a_studys_settings_hold_in_every_configuration_that_is_tried(finished, t
     assert {(c.lr, c.hidden, c.value_bounds) for c in tried} == {(0.001, (8, 8), True)}
 
 
+def test_whether_known_policies_are_also_valued_without_their_logs(tiny):
+    from ilbrl.study.evaluation import calibration_job, preparation_job
+    from ilbrl.study.logs import load_logs, split
+
+    small = {"size": "small", "members": "2", "updates": "100"}
+    study = replace(tiny, evaluation=Evaluation(settings=small))
+    parts = split(study, load_logs(study, quiet=True))
+    without = replace(tiny, evaluation=Evaluation(settings=small, blind=False))
+    both, own = (calibration_job(each, parts) for each in (study, without))
+    assert (both.inputs["blind"], own.inputs["blind"]) == (True, False)  # models are checked off the logs by default
+    assert both.id != own.id
+    prepared = preparation_job(study, parts)
+    assert prepared is not None
+    assert prepared.updates == 2 * 100
+    assert (both.updates, own.updates) == (2 * 2 * 100, 0)  # an ensemble more without each of the two logs
+
+
 @pytest.mark.parametrize(
     ("evaluation", "said"),
     [

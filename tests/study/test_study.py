@@ -84,7 +84,7 @@ def test_too_many_policies_are_refused_before_work_starts(tiny, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("name", ["demo", "small", "paper"])
+@pytest.mark.parametrize("name", ["demo", "own", "small", "paper"])
 def test_presets(name):
     study = Study.load(name)
     assert study.name == name

@@ -9,6 +9,8 @@ from pathlib import Path
 import tyro
 
 from ilbrl.cli.tune import as_text
+from ilbrl.report.verdict import verdict
+from ilbrl.results import read_run
 from ilbrl.study.executors import spread_over_cores
 from ilbrl.study.run import StudyResult
 from ilbrl.study.study import Study
@@ -39,7 +41,7 @@ def main(words: list[str]) -> int:
     spread_over_cores()
     result = study.run(out, command="ilbrl demo " + shlex.join(words))
     print(f"\n{as_text(result)}\n{_gap(result)}{_report(result.folder)}")
-    return 1 if result.nothing else 0
+    return int(verdict(read_run(out)).grade == "bad")
 
 
 def _gap(result: StudyResult) -> str:

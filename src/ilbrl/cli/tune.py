@@ -13,6 +13,8 @@ import tyro
 from ilbrl.base.errors import IlbrlError
 from ilbrl.base.records import to_plain
 from ilbrl.envs import NOT_D4RL, import_module_of
+from ilbrl.report.verdict import Verdict, verdict
+from ilbrl.results import read_run
 from ilbrl.results.schema import Scores
 from ilbrl.study.executors import spread_over_cores
 from ilbrl.study.run import StudyResult, reveal
@@ -20,16 +22,20 @@ from ilbrl.study.study import Study, preset_names
 
 USAGE = """Tune, train, evaluate offline and select, without an environment; play the selected policies once at the end.
 
-usage: ilbrl tune STUDY --out RUN …      (ilbrl tune STUDY --help lists every setting of the study)
+usage: ilbrl tune --expert FILE --logs FILE --out RUN …      (your own logs, with the settings of the preset `own`)
+       ilbrl tune STUDY --out RUN …      (ilbrl tune STUDY --help lists every setting of the study)
        ilbrl tune --reveal RUN           (afterwards: play the candidates that were not selected)
 
 STUDY is a TOML file or a preset: {presets}
 
+  ilbrl tune --expert demos.csv --logs logs.csv --out runs/mine
   ilbrl tune study.toml --out runs/mine
   ilbrl tune small --task walker2d --seeds 3 --out runs/walker2d
   ilbrl tune paper --task hopper --executor ray --address auto --out runs/hopper
 
-Killed or stopped, the same command continues. docs/protocol.md explains it, with a study of your own logs."""
+Killed or stopped, the same command continues. docs/protocol.md explains it, with a study of your own logs.
+Exit code 1: nothing was selected, or the offline values cannot be trusted, or the policy is no better than the logs."""
+OWN = "own"  # the preset for logs that are named by options alone
 
 
 @dataclass(frozen=True)
@@ -52,23 +58,25 @@ class RunOptions:
 
 
 def main(words: list[str]) -> int:
-    """Run `ilbrl tune …`; the exit code is 1 if nothing could be selected."""
+    """Run `ilbrl tune …`; the exit code is 1 if the answer is bad news."""
     usage = USAGE.format(presets=", ".join(preset_names()))
     if not words or words[0] in ("-h", "--help"):
         print(usage)
         return 0 if words else 2
     if words[0] == "--reveal":
         return _reveal(words[1:], usage)
-    if words[0].startswith("-"):
-        raise IlbrlError(f"name the study first, then its options\n\n{usage}")
-    run, study = parse(words)
+    named = {word.partition("=")[0] for word in words}
+    if words[0].startswith("-") and not {"--expert", "--logs"} <= named and not {"-h", "--help"} & named:
+        raise IlbrlError(f"name the study first, or your own logs with --expert and --logs\n\n{usage}")
+    run, study = parse([OWN, *words] if words[0].startswith("-") else words)
     return tune(study, run, "ilbrl tune " + shlex.join(words))
 
 
 def parse(words: list[str]) -> tuple[RunOptions, Study]:
     """The run and the study: the file or preset named first, changed by the options that follow."""
     study = Study.load(words[0])
-    without_tables = _with_tables(study, {}, {}, {})  # for tyro, a table with entries has fixed ones
+    none: Table = {}
+    without_tables = _with_tables(study, none, none, none, none)  # for tyro, a table with entries has fixed ones
     arguments = make_dataclass("Arguments", [("run", RunOptions), ("study", Study, field(default=without_tables))])
     arguments.__doc__ = f"The study {words[0]}, and what may be changed about it.\n\nTables take pairs: {_PAIRS}"
     config = (tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff)
@@ -76,14 +84,23 @@ def parse(words: list[str]) -> tuple[RunOptions, Study]:
     given: Study = parsed.study
     if given.task and any(word.partition("=")[0] == "--task" for word in words):
         import_module_of(given.task)  # typed here, and so trusted; what only stands in a file is not
-    known, ranges = study.known | given.known, study.search.ranges | given.search.ranges
-    return parsed.run, _with_tables(given, known, ranges, study.evaluation.settings | given.evaluation.settings)
+    return parsed.run, _with_tables(
+        given,
+        study.known | given.known,
+        study.search.ranges | given.search.ranges,
+        study.evaluation.settings | given.evaluation.settings,
+        study.data.reading.columns | given.data.reading.columns,
+    )
 
 
-def _with_tables(study: Study, known: dict[str, str], ranges: dict[str, str], settings: dict[str, str]) -> Study:
+Table = dict[str, str]
+
+
+def _with_tables(study: Study, known: Table, ranges: Table, settings: Table, columns: Table) -> Study:
     return replace(
         study,
         known=known,
+        data=replace(study.data, reading=replace(study.data.reading, columns=columns)),
         search=replace(study.search, ranges=ranges),
         evaluation=replace(study.evaluation, settings=settings),
     )
@@ -102,14 +119,17 @@ def tune(study: Study, run: RunOptions, command: str) -> int:
         run.out, executor=run.executor, change=run.change, again=run.again, dashboards=run.dashboards,
         quiet=run.quiet or run.json, command=command, **options,
     )  # fmt: skip
-    print(json.dumps(to_plain(as_json(result)), indent=1) if run.json else as_text(result))
-    return 1 if result.nothing else 0
+    found = verdict(read_run(result.folder))
+    text = f"{as_text(result)}\nThe verdict: {found.headline}. `ilbrl report {result.folder}` says why, with pictures."
+    print(json.dumps(to_plain(as_json(result, found)), indent=1) if run.json else text)
+    return int(found.grade == "bad")
 
 
-def as_json(result: StudyResult) -> dict[str, Any]:
+def as_json(result: StudyResult, found: Verdict) -> dict[str, Any]:
     trust = result.tuning.trust
     return {
         "folder": str(result.folder),
+        "verdict": {"grade": found.grade, "headline": found.headline},
         "trust": None if trust is None else {"verdict": trust.verdict, "reasons": trust.reasons},
         "selection": result.selection,
         "final": result.final,

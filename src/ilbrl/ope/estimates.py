@@ -156,6 +156,8 @@ class Estimator:
     """None: nothing can be prepared."""
     updates: Callable[[Any, Sequence[int]], int] = lambda config, seeds: 0
     """(config, seeds) → updates of networks that each policy costs, for progress bars and job sizes."""
+    preparation: Callable[[Any, Sequence[int]], int] = lambda config, seeds: 0
+    """(config, seeds) → updates of networks that `prepare` costs, whatever the number of policies."""
     blind: bool = False
     """Whether a calibration also values each known policy from evidence without its own logs."""
     pessimistic: bool = False

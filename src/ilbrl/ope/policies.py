@@ -176,13 +176,11 @@ def clones(evidence: Evidence, updates: int = 20_000, seed: int = 0, quiet: bool
     from ilbrl.agents.fit import fit
 
     return [
-        Known(
-            f"clone of {name}",
-            fit("bc", log, log, seeds=[seed], updates=updates, quiet=quiet).policies[0],
-            evidence.held_out.get(name, log),
-            "mean",
-            log=name,
-            clone=True,
-        )
+        clone_of(name, fit("bc", log, log, seeds=[seed], updates=updates, quiet=quiet).policies[0], evidence)
         for name, log in evidence.logs.items()
     ]
+
+
+def clone_of(log: str, policy: Policy, evidence: Evidence) -> Known:
+    """A policy that was cloned from this log, with the log's held-out episodes, or all where none is held out."""
+    return Known(f"clone of {log}", policy, evidence.held_out.get(log, evidence.logs[log]), "mean", log=log, clone=True)

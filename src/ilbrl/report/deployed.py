@@ -78,7 +78,9 @@ def estimated(run: Run) -> Mean | None:
 
 def known_truth(run: Run, role: str) -> float | None:
     """The true value of the policy behind the logs or of the expert, in the quantity that is estimated."""
-    return run.tuning.known[role].truth if role in run.tuning.known else None
+    known = run.tuning.known
+    made = [each.truth for name, each in known.items() if (each.log or name) == role]  # older records say no log
+    return made[0] if made else None
 
 
 def in_estimated_quantity(run: Run, candidate: Candidate) -> Mean | None:

@@ -179,6 +179,8 @@ class KnownRecord:
     truth: float | None = None
     truth_std_error: float | None = None
     episodes: int | None = None
+    log: str | None = None  # the log that it made, or that it was cloned from
+    clone: bool = False  # the truth is that of the log's episodes, which are not the clone's own
 
 
 @dataclass(frozen=True)

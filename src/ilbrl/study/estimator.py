@@ -33,6 +33,7 @@ class Valuer(NamedTuple):
     estimator: ope.Estimator
     config: Any
     seeds: list[int]
+    blind: bool  # known policies are also valued without their own logs
 
     @property
     def inputs(self) -> dict[str, Any]:
@@ -43,9 +44,12 @@ class Valuer(NamedTuple):
 def estimator_of(study: Study) -> Valuer:
     """The study's settings hold for every configuration that a calibration tries."""
     estimator = ope.find(study.evaluation.estimator)
-    changes = changes_of(estimator, study.evaluation.settings)
+    changes, blind = changes_of(estimator, study.evaluation.settings), study.evaluation.blind
     return Valuer(
-        with_settings(estimator, changes), estimator.changed(changes), study.evaluation_seeds(estimator.seeds)
+        with_settings(estimator, changes),
+        estimator.changed(changes),
+        study.evaluation_seeds(estimator.seeds),
+        estimator.blind if blind is None else blind,
     )
 
 
@@ -120,7 +124,7 @@ def tuning_record(found: ope.Calibration) -> TuningRecord:
         configurations=tuple(_tried(number, found) for number in range(len(found.table))),
         chosen=found.chosen,
         config=to_plain(found.config),
-        updates=getattr(found.config, "updates", None),
+        updates=ope.find(found.estimator).updates(found.config, [0]) or None,
         trust=TrustRecord(
             verdict=trust.verdict,
             reasons=trust.reasons,
@@ -144,6 +148,8 @@ def tuning_record(found: ope.Calibration) -> TuningRecord:
                 found.truths[known.name].value,
                 found.truths[known.name].std_error,
                 found.truths[known.name].episodes,
+                known.log,
+                known.clone,
             )
             for known in found.known
         },

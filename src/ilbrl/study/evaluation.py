@@ -1,7 +1,8 @@
 """Phases 2 and 4: an estimator is calibrated on the known policies, then it values every candidate, from logs alone.
 
-Three kinds of job: `prepare` does what depends on no policy (the models of a data set), once; `calibrate` tries
-settings on the known policies and judges the chosen one; `evaluate` values the policies of one training job.
+Four kinds of job: `prepare` does what depends on no policy (the models of a data set), once; `clone` makes a clone of
+each log, where no policy is known; `calibrate` tries settings on the known policies, or on the clones, and judges the
+chosen one; `evaluate` values the policies of one training job.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from ilbrl.study.study import Study
 
 PARTS_READ = ("training_expert", "training_logs", "evaluation_expert", "evaluation_logs", "validation")
 """Of the training part only its normaliser, and the expert's steps where logs carry no rewards."""
+CLONING = 20_000  # updates of a clone at most; never more than a candidate's
 
 
 def _data(parts: Parts) -> dict[str, str]:
@@ -32,17 +34,39 @@ def _data(parts: Parts) -> dict[str, str]:
 def preparation_job(study: Study, parts: Parts) -> Job | None:
     """None: the estimator has nothing to prepare."""
     chosen = estimator_of(study)
-    return None if chosen.estimator.prepare is None else Job("prepare", chosen.inputs | {"data": _data(parts)})
+    if chosen.estimator.prepare is None:
+        return None
+    updates = chosen.estimator.preparation(chosen.config, chosen.seeds)
+    return Job("prepare", chosen.inputs | {"data": _data(parts)}, updates=updates)
+
+
+def cloning_job(study: Study, parts: Parts) -> Job | None:
+    """None: policies are known, and no clone has to stand in for them."""
+    if parts.known:
+        return None
+    inputs = {"updates": min(CLONING, study.training.updates), "seed": study.policy_seeds[0], "data": _data(parts)}
+    logs = len(parts.evidence.logs)
+    return Job("clone", inputs, updates=logs * inputs["updates"], members=logs)
+
+
+def jobs_before(study: Study, parts: Parts) -> list[Job]:
+    """What a calibration builds on."""
+    return [job for job in (preparation_job(study, parts), cloning_job(study, parts)) if job is not None]
 
 
 def calibration_job(study: Study, parts: Parts) -> Job:
     chosen, prepared = estimator_of(study), preparation_job(study, parts)
+    policies = len(parts.known or parts.evidence.logs)
     settings = chosen.estimator.choices(chosen.config, parts.evidence).configs
+    valued = policies * sum(chosen.estimator.updates(c, chosen.seeds) for c in settings)
+    # a preparation more for each known policy, of evidence without its own logs
+    unseen = 0 if prepared is None or not chosen.blind else prepared.updates * policies
     return Job(
         "calibrate",
         chosen.inputs
         | {
             "settings": dict(study.evaluation.settings),
+            "blind": chosen.blind,
             "known": {
                 known.name: {
                     "policy": fingerprint(known.policy),
@@ -54,9 +78,9 @@ def calibration_job(study: Study, parts: Parts) -> Job:
             },
             "data": _data(parts),
         },
-        upstream=() if prepared is None else (prepared.id,),
-        updates=len(parts.known) * sum(chosen.estimator.updates(c, chosen.seeds) for c in settings),
-        members=len(parts.known) * len(settings) * len(chosen.seeds),
+        upstream=tuple(job.id for job in jobs_before(study, parts)),
+        updates=valued + unseen,
+        members=policies * len(settings) * len(chosen.seeds),
     )
 
 
@@ -95,16 +119,33 @@ def prepare_estimator(task: Assignment) -> None:
     task.finish({"estimator": estimator.name})
 
 
+def clone_logs(task: Assignment) -> None:
+    """A policy file for each log."""
+    for clone in ope.clones(task.parts.evidence, task.inputs["updates"], task.inputs["seed"], quiet=True):
+        assert isinstance(clone.policy, Policy)
+        clone.policy.save(_file(task.folder, clone.log))
+        task.report(task.inputs["updates"])
+    task.finish({"clones": list(task.parts.evidence.logs)})
+
+
+def _file(folder: Path, log: str | None) -> Path:
+    return folder / f"{log}.safetensors"
+
+
 def calibrate_estimator(task: Assignment) -> None:
     """result.json is tuning.json; values.csv has the known policies' values over updates."""
     estimator, config = _read(task.inputs)
-    changes = changes_of(estimator, task.inputs["settings"])
+    changes, evidence, known = changes_of(estimator, task.inputs["settings"]), task.parts.evidence, task.parts.known
+    if not known:
+        folder = task.of_kind("clone")
+        known = [ope.clone_of(log, Policy.load(_file(folder, log)), evidence) for log in evidence.logs]
     found = ope.calibrate(
-        task.parts.known,
-        task.parts.evidence,
+        known,
+        evidence,
         with_settings(estimator, changes),
         config,
         task.inputs["seeds"],
+        blind=task.inputs["blind"],
         workplace=_workplace(task),
         log=counted(task.report),
         quiet=True,

@@ -33,6 +33,7 @@ UNFINISHED = ("checkpoint", ".")  # how names begin of what only serves an unfin
 KINDS = {
     "label": "ilbrl.study.training.label_rows",
     "train": "ilbrl.study.training.train_group",
+    "clone": "ilbrl.study.evaluation.clone_logs",
     "prepare": "ilbrl.study.evaluation.prepare_estimator",
     "calibrate": "ilbrl.study.evaluation.calibrate_estimator",
     "evaluate": "ilbrl.study.evaluation.evaluate_group",

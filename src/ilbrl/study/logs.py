@@ -10,9 +10,9 @@ import numpy as np
 
 from ilbrl import envs, ope
 from ilbrl.base.errors import IlbrlError
-from ilbrl.data import Dataset, load
+from ilbrl.data import Dataset, load, same_actions
 from ilbrl.data.benchmark import find_policy, measured_returns
-from ilbrl.data.doctor import Finding, require_healthy
+from ilbrl.data.doctor import Finding, Purpose, require_healthy
 from ilbrl.data.loading import parse
 from ilbrl.data.splits import Composition, CompositionSizes, compose
 from ilbrl.envs.tasks import build
@@ -38,7 +38,10 @@ Logs = Mapping[str, Dataset]
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """What jobs read: the composition of Algorithm 2 and the known policies with their held-out episodes."""
+    """What jobs read: the composition of Algorithm 2 and the known policies with their held-out episodes.
+
+    Where no policy is known, clones of the logs stand in for them: a job of its own makes them (`evaluation`).
+    """
 
     composition: Composition
     known: tuple[ope.Known, ...]
@@ -60,19 +63,21 @@ class Parts:
 
 
 def load_logs(study: Study, quiet: bool = False) -> Logs:
-    """Read both logs under the names the study gives them."""
-    found = {}
-    for role in ROLES:
-        text = study.named(getattr(study.data, role), f"data.{role}")
-        found[role] = replace(load(text, quiet=quiet), source=text)
-    return found
+    """Read both logs under the names the study gives them; a discrete action has the same number in both."""
+    named = [study.named(getattr(study.data, role), f"data.{role}") for role in ROLES]
+    found = [replace(load(text, study.data.reading, quiet=quiet), source=text) for text in named]
+    return dict(zip(ROLES, same_actions(found)))
 
 
 def examine(logs: Logs) -> dict[str, list[Finding]]:
-    """The doctor's findings about each log; errors stop the study here."""
+    """The doctor's findings about each log; errors stop the study here.
+
+    Logs that lack rewards are examined for imitation: policies are then valued by their closeness to the expert.
+    """
+    purpose: Purpose = "evaluation" if all(data.rewards is not None for data in logs.values()) else "imitation"
     return {
-        "expert": require_healthy(logs["expert"], purpose="evaluation"),
-        "logs": require_healthy(logs["logs"], logs["expert"], purpose="evaluation"),
+        "expert": require_healthy(logs["expert"], purpose=purpose),
+        "logs": require_healthy(logs["logs"], logs["expert"], purpose=purpose),
     }
 
 
@@ -107,7 +112,7 @@ def split(study: Study, logs: Logs) -> Parts:
 
 
 def _named(study: Study, logs: Logs) -> dict[str, dict[str, str]]:
-    """NAME → its entries: the policies named by the study, or those that came with the logs."""
+    """NAME → its entries: the policies named by the study, or those that came with the logs; there may be none."""
     found: dict[str, dict[str, str]] = {}
     for key, text in study.known.items():
         name, _, entry = key.rpartition(".")
@@ -120,15 +125,7 @@ def _named(study: Study, logs: Logs) -> dict[str, dict[str, str]]:
             f"known: several policies are said to have made the {min(shared)} data ({', '.join(found)}), and whose"
             " episodes are whose cannot be told; name one policy for each"
         )
-    found = found or {role: {"logs": role} for role, data in logs.items() if data.policy is not None}
-    if not found:
-        raise IlbrlError(
-            f"the estimator is calibrated on known policies, and neither {logs['expert'].source} nor"
-            f" {logs['logs'].source} carries the policy that made it; name policy files under [known.NAME], two or"
-            " more. Where only their episodes exist, clone each first:"
-            " ilbrl train bc --expert THEIR_LOGS --logs THEIR_LOGS --out FOLDER"
-        )
-    return found
+    return found or {role: {"logs": role} for role, data in logs.items() if data.policy is not None}
 
 
 def _known(study: Study, name: str, entry: dict[str, str], logs: Logs, composition: Composition) -> ope.Known:

@@ -31,12 +31,12 @@ from ilbrl.results.tables import (
 )
 from ilbrl.study import final
 from ilbrl.study.estimator import estimator_of, rule_of
-from ilbrl.study.evaluation import calibration_job, evaluation_job, preparation_job
+from ilbrl.study.evaluation import calibration_job, evaluation_job, jobs_before
 from ilbrl.study.jobs import Job, read_result
 from ilbrl.study.logs import Logs, Parts, describe, examine, load_logs, require_playable
 from ilbrl.study.logs import split as split_logs
 from ilbrl.study.selection import select
-from ilbrl.study.session import Session, do, duration, open_session, planned_updates, showing_progress
+from ilbrl.study.session import Session, all_updates, do, duration, open_session, showing_progress
 from ilbrl.study.study import Study
 from ilbrl.study.training import label_job, training_jobs
 
@@ -169,8 +169,8 @@ def _refuse_changed(s: Session, logs: Logs) -> None:
 def calibrate(s: Session, parts: Parts) -> TuningRecord:
     """Phase 2: tuning.json and the known policies' part of values.csv."""
     started = time.monotonic()
-    if (prepared := preparation_job(s.study, parts)) is not None:
-        do(s, parts, [prepared])
+    for job in jobs_before(s.study, parts):
+        do(s, parts, [job])
     (result,) = do(s, parts, [calibration_job(s.study, parts)])
     tuning = read_result(result, TuningRecord)
     s.keep("tuning.json", tuning)
@@ -178,7 +178,8 @@ def calibrate(s: Session, parts: Parts) -> TuningRecord:
     assert tuning.trust is not None
     s.finished(
         "tuning",
-        f"{tuning.estimator}: setting {tuning.chosen} of {len(tuning.configurations)} orders the known policies best;"
+        f"{tuning.estimator}: setting {tuning.chosen} of {len(tuning.configurations)} is the best on"
+        f" {'the known policies' if parts.known else 'clones of the logs, for no policy behind them is known'};"
         f" verdict: {tuning.trust.verdict} ({'; '.join(tuning.trust.reasons)})",
         started,
     )
@@ -202,7 +203,7 @@ def evaluate(s: Session, parts: Parts, trained: Sequence[Job], tuning: TuningRec
     """Phase 4, first half: the offline value of every candidate; values.csv."""
     started = time.monotonic()
     calibration = calibration_job(s.study, parts)
-    s.advance(0, total=calibration.updates + planned_updates(s.study, tuning))
+    s.advance(0, total=all_updates(s.study, parts, tuning))
     jobs = [evaluation_job(s.study, parts, job, tuning) for job in trained]
     folders = do(s, parts, jobs)
     _keep_values(s, [s.store.path(calibration.id), *folders])

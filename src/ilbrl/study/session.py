@@ -16,12 +16,13 @@ from ilbrl.base.errors import IlbrlError
 from ilbrl.base.files import append, locked
 from ilbrl.base.progress import Advance, progress
 from ilbrl.base.records import differences, write_csv, write_json
-from ilbrl.learning.loggers import DASHBOARDS
+from ilbrl.envs.tasks import require_imported
+from ilbrl.learning.loggers import DASHBOARDS, require_dashboards
 from ilbrl.results.schema import TrainedRecord, TuningRecord
 from ilbrl.study import executors
 from ilbrl.study.audit import Auditor
 from ilbrl.study.estimator import estimator_of
-from ilbrl.study.evaluation import calibration_job
+from ilbrl.study.evaluation import calibration_job, jobs_before
 from ilbrl.study.jobs import Job, Store, digest, read_result
 from ilbrl.study.logs import Parts
 from ilbrl.study.search import draw
@@ -79,9 +80,9 @@ def open_session(
     options: Mapping[str, Any] | None = None,
 ) -> Iterator[Session]:
     """The folder held for this process, its study written or checked, its audit and log open."""
-    for name in dashboards:
-        if name not in DASHBOARDS:
-            raise IlbrlError(f"no dashboard {name!r}: there are {', '.join(DASHBOARDS)}")
+    require_dashboards(dashboards)
+    if study.task is not None:
+        require_imported(study.task)
     planned_updates(study)  # checks every range and setting before anything is written
     execute = executors.executor(executor, **(options or {}))
     try:
@@ -134,8 +135,7 @@ def _nothing_done(folder: Path) -> bool:
 @contextmanager
 def showing_progress(s: Session, parts: Parts) -> Iterator[Session]:
     """The same session with a bar over all updates of the study, where standard error is a terminal."""
-    total = calibration_job(s.study, parts).updates + planned_updates(s.study)
-    with progress(s.study.name, total, "updates", s.quiet) as advance:
+    with progress(s.study.name, all_updates(s.study, parts), "updates", s.quiet) as advance:
         yield replace(s, advance=advance)
 
 
@@ -159,6 +159,12 @@ def do(s: Session, parts: Parts, jobs: Sequence[Job]) -> list[Path]:
     s.execute(missing, parts, s.store, lambda updates: s.advance(updates, note=doing()), done)
     s.auditor.note(jobs=s.auditor.audit.jobs | vouched)
     return [s.store.path(job.id) for job in jobs]
+
+
+def all_updates(study: Study, parts: Parts, tuning: TuningRecord | None = None) -> int:
+    """Of everything that precedes the calibration, of the calibration itself, and of the candidates."""
+    before = sum(job.updates for job in (*jobs_before(study, parts), calibration_job(study, parts)))
+    return before + planned_updates(study, tuning)
 
 
 def planned_updates(study: Study, tuning: TuningRecord | None = None) -> int:

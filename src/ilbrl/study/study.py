@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ilbrl.base import records
 from ilbrl.base.errors import IlbrlError
+from ilbrl.data import Reading
+from ilbrl.ope import DEFAULT
 
 if TYPE_CHECKING:
     from ilbrl.study.run import StudyResult
@@ -64,6 +66,8 @@ class Data:
     """What the estimator learns from, of each of the two logs."""
     validation_transitions: int | None = None
     """Half expert, half logs: initial states to estimate values at, and the known policies' true returns."""
+    reading: Reading = field(default_factory=Reading)
+    """What the files do not say themselves."""
 
 
 @dataclass(frozen=True)
@@ -97,12 +101,14 @@ class Training:
 class Evaluation:
     """Off-policy evaluation: an estimator is calibrated on the known policies, and then values the candidates."""
 
-    estimator: str = "expected_sarsa"
+    estimator: str = DEFAULT
     """How policies are valued (docs/evaluation.md)."""
     settings: dict[str, str] = field(default_factory=dict)
     """Settings of the estimator, in every configuration that is tried: `hidden` → `[64, 64]`, `updates` → `50000`."""
     evaluation_seeds: int | None = None
     """Evaluations of each policy; by default what suits the estimator."""
+    blind: bool | None = None
+    """Also value each known policy by models that have not seen its own logs; by default what suits the estimator."""
     disagreement_penalty: float = 0.0
     """Standard deviations over evaluation seeds by which selection lowers a policy's value; the paper's is 0."""
 
@@ -128,7 +134,8 @@ class Study:
     data: Data = field(default_factory=Data)
     known: dict[str, str] = field(default_factory=dict)
     """Known policies to calibrate the estimator on: NAME.policy (a file or built-in name), NAME.logs (expert or logs:
-    whose episodes are its own), NAME.variant (sampled or mean). Empty: the policies that come with the logs."""
+    whose episodes are its own), NAME.variant (sampled or mean). Empty: the policies that come with the logs, or clones
+    of the logs where none does, which is a weaker check."""
     search: Search = field(default_factory=Search)
     training: Training = field(default_factory=Training)
     evaluation: Evaluation = field(default_factory=Evaluation)

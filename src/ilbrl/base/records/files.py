@@ -105,13 +105,13 @@ def write_toml(path: Path, record: Any) -> None:
     write_text(path, toml_text(record))
 
 
-def toml_text(record: Any) -> str:
-    """Every field that has a value: plain ones first, tables of text as dotted keys, then the tables below."""
+def toml_text(record: Any, table: str = "") -> str:
+    """Every field that has a value: plain ones first, tables of text as dotted keys, then the tables below `table`."""
     lines, tables = [], []
     for f in fields(record):
         value = getattr(record, f.name)
         if is_dataclass(value):
-            tables.append(f"\n[{f.name}]\n{toml_text(value)}")
+            tables.append(f"\n[{table}{f.name}]\n{toml_text(value, f'{table}{f.name}.')}")
         elif isinstance(value, dict):
             lines += [f"{f.name}.{_key(key)} = {_literal(text)}" for key, text in value.items()]
         elif value is not None:

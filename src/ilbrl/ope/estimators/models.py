@@ -244,6 +244,7 @@ ESTIMATOR = Estimator(
     estimate=estimate,
     choices=choices,
     prepare=prepare,
+    preparation=lambda config, seeds: int(config.dynamics.updates) * config.members * len(seeds),
     blind=True,
     pessimistic=True,
 )

@@ -1,0 +1,103 @@
+"""A study of logs that come alone: no rewards, no policies, no sizes, odd column names; valued by learned models."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ilbrl.cli import main
+from ilbrl.data import load
+from ilbrl.study.study import Data, Study
+
+SETTINGS = {"size": "small", "members": "2", "updates": "100", "hidden": "[16]", "starts": "3"}
+OPTIONS = {
+    "columns": "observations a,b,c actions force episodes trial", "action-low": "-2", "action-high": "2",
+    "algorithms": "bc", "configurations": "1", "seeds": "2", "updates": "40",
+    "ranges": "all.hidden [8,8] all.batch_size 16", "settings": " ".join(map(" ".join, SETTINGS.items())),
+}  # fmt: skip
+
+
+def read_json(path):
+    return json.loads(path.read_text())
+
+
+def write_csv(data, path):
+    """Columns a, b, c, force and trial, with semicolons."""
+    trial = np.repeat(np.arange(data.num_episodes), data.episode_lengths)
+    rows = ["a;b;c;force;trial"]
+    rows += [";".join(map(str, (*o, *a, t))) for o, a, t in zip(data.observations, data.actions, trial)]
+    path.write_text("\n".join(rows))
+
+
+@pytest.fixture(scope="module")
+def words(files, tmp_path_factory):
+    """`ilbrl tune` without a study, of 6 expert episodes and 40 others."""
+    folder = tmp_path_factory.mktemp("own")
+    write_csv(load(f"{files}/expert.npz:6ep"), folder / "demos.csv")
+    write_csv(load(files / "medium.npz"), folder / "logs.csv")
+    options = [word for name, text in OPTIONS.items() for word in (f"--{name}", *text.split())]
+    return ["tune", "--expert", f"{folder}/demos.csv", "--logs", f"{folder}/logs.csv", *options]
+
+
+@pytest.fixture(scope="module")
+def own(words, tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs") / "mine"
+    assert main([*words, "--out", str(out), "--quiet"]) in (0, 1)
+    return out
+
+
+def test_it_ends_in_a_policy_and_an_honest_verdict(own):
+    tuning, selection = read_json(own / "tuning.json"), read_json(own / "selection.json")
+    assert (own / selection["overall"]["policy"]).is_file()
+    assert tuning["estimator"] == "models"
+    assert tuning["reward"] == "intrinsic"
+    assert {name: (each["log"], each["clone"]) for name, each in tuning["known"].items()} == {
+        "clone of expert": ("expert", True),
+        "clone of logs": ("logs", True),
+    }
+    assert tuning["trust"]["verdict"] in ("care", "distrust")
+    reasons = " ".join(tuning["trust"]["reasons"])
+    assert "a clone is not the policy that made the logs" in reasons
+    assert "closeness to the expert" in reasons
+    assert "the log expert is too small to be split" in reasons
+    assert all(each["unseen"] for each in tuning["configurations"])  # valued without their own logs too
+
+
+def test_what_was_done_with_how_much_is_told(own):
+    told = (own / "log.txt").read_text()
+    assert "Policies learn from 6 episodes (114 transitions) of the expert and 24 episodes" in told
+    assert "clones of the logs, for no policy behind them is known" in told
+    study = Study.load(own / "study.toml")
+    assert study.data.reading.columns == {"observations": "a,b,c", "actions": "force", "episodes": "trial"}
+    assert study.data.reading.action_high == (2.0,)
+    assert study.data.expert_episodes is None
+
+
+def test_the_same_command_repeats_only_what_is_missing(own, words, tmp_path, done, capsys):
+    run = shutil.copytree(own, tmp_path / "run")
+    for kind in ("calibrate", "prepare"):
+        shutil.rmtree(next((run / "jobs").glob(f"{kind}-*")))
+    code = main([*words, "--out", str(run), "--quiet", "--json"])
+    assert [kind for kind, _ in done] == ["prepare", "calibrate"]
+    assert read_json(run / "tuning.json") == read_json(own / "tuning.json")  # to the bit
+    assert read_json(run / "selection.json") == read_json(own / "selection.json")
+    found = json.loads(capsys.readouterr().out)["verdict"]
+    assert code == (found["grade"] == "bad")
+
+
+def test_choices_are_refused_in_a_sentence(tmp_path, capsys):
+    for name in ("demos", "logs"):
+        rows = [f"{t},{['left', 'right'][t % 2]},{int(t % 10 == 9)}" for t in range(100)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["observation_0,action,terminal", *rows]))
+    words = ["--expert", f"{tmp_path}/demos.csv", "--logs", f"{tmp_path}/logs.csv", "--out", f"{tmp_path}/run"]
+    assert main(["tune", *words, "--quiet"]) == 2
+    assert "its actions are discrete" in capsys.readouterr().err
+
+
+def test_a_study_in_a_file_reads_its_logs_alike(tmp_path):
+    data = Data("demos.csv", "logs.csv")
+    study = Study(data=replace(data, reading=replace(data.reading, columns={"actions": "u"}, action_low=(-1.0, -2.0))))
+    study.save(tmp_path / "study.toml")
+    assert Study.load(tmp_path / "study.toml") == study
