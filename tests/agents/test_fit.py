@@ -58,6 +58,16 @@ def test_the_policy_is_the_trained_actor_and_knows_its_origin(tmp_path):
     assert policy.metadata["config"]["lam"] == SMALL.lam
 
 
+@pytest.mark.parametrize(("agent", "sources"), [("bc", 1), ("ilbrl", 2)])
+def test_a_policy_knows_the_range_of_the_rows_it_learned_from(agent, sources):
+    data = logs(100, 0), logs(300, 1)
+    config = replace(AGENTS[agent].presets["default"], hidden=(8, 8), batch_size=16)
+    (policy,) = fit(agent, *data, config=config, updates=2, quiet=True).policies
+    seen = np.concatenate([one.observations for one in data[:sources]])
+    np.testing.assert_array_equal(policy.obs_low, seen.min(0))
+    np.testing.assert_array_equal(policy.obs_high, seen.max(0))
+
+
 def test_other_data_is_not_continued(tmp_path):
     fit("ilbrl", logs(100, 0), logs(300, 1), config=SMALL, updates=20, out=tmp_path, quiet=True)
     with pytest.raises(IlbrlError, match=r"other settings or data \(other logs\)"):

@@ -83,7 +83,22 @@ def test_policies_get_values_files_and_a_quantity(folder, tmp_path, capsys, esti
     )
     assert result["trust"] is None
     left = {path.name.split("-")[0] for path in tmp_path.iterdir()}
-    assert left == {"evaluation.json", "models" if estimator == "models" else "values.png"}
+    assert left == {"evaluation.json", "workplace" if estimator == "models" else "values.png"}
+
+
+def test_only_its_own_checkpoints_are_removed(folder, tmp_path):
+    own = [tmp_path / "critics-of-mine.safetensors", tmp_path / "training-log.safetensors"]
+    for file in own:
+        file.write_text("the user's")
+    assert evaluate(folder, "--policy", *policies(folder), "--out", str(tmp_path), estimator="expected_sarsa") == 0
+    assert all(file.exists() for file in own)
+    assert not (tmp_path / "workplace").exists()
+
+
+def test_logs_alone_are_not_taken_for_the_experts(folder, capsys):
+    words = ["--logs", str(folder / "other.npz"), *SETTINGS["models"], "--policy", policies(folder)[0], "--quiet"]
+    assert main(["evaluate", *words]) == 0
+    assert "expert" not in capsys.readouterr().err
 
 
 def test_known_policies_calibrate_and_a_later_call_uses_it(folder, tmp_path, capsys):
@@ -115,6 +130,10 @@ def test_known_policies_calibrate_and_a_later_call_uses_it(folder, tmp_path, cap
     assert "about other estimates: here another log logs;" in result["trust_withheld"]
     assert evaluate(folder, *again, "--json", "--penalty", "7") == 0
     assert "here penalty 7.0, not" in json.loads(capsys.readouterr().out)["evaluation"]["trust_withheld"]
+    default = ope.ESTIMATORS["models"].Config().penalty
+    (tmp_path / "tuning.json").write_text(json.dumps(record | {"config": record["config"] | {"penalty": 0.25}}))
+    assert evaluate(folder, *again, "--json", f"--penalty={default}") == 0  # typed, so it counts
+    assert f"here penalty {default}, not 0.25" in json.loads(capsys.readouterr().out)["evaluation"]["trust_withheld"]
     assert evaluate(folder, *again, estimator="expected_sarsa") == 2
     assert "tuning.json: calibrates models; say --estimator models" in capsys.readouterr().err
 
@@ -170,6 +189,8 @@ def test_several_logs_have_their_own_names(folder, capsys):
             "other.npz",
             "none.json: no such file",
         ),
+        (["--policy", "{}/expert.safetensors", "--updates", "0"], "other.npz", "updates: must be a finite number, at"),
+        (["--policy", "{}/expert.safetensors", "--gamma", "2"], "other.npz", "gamma: must be a finite number, between"),
         (["--clones", "--calibration", "{}/none.json"], "other.npz", "give one"),
         (["--policy", "logged:{}/other.npz"], "other.npz", "carries no behaviour policy"),
         (["--policy", "{}/expert.safetensors", "--estimator", "oracle"], "other.npz", "no estimator 'oracle'"),

@@ -32,6 +32,14 @@ def test_trains_saves_and_reports(words, tmp_path, capsys):
     assert json.loads((out / "metrics.jsonl").read_text().splitlines()[-1])["update"] == 20
 
 
+@pytest.mark.parametrize(
+    "spelling", [["--preset", "paper"], ["--preset=paper"], ["--preset", "default", "--preset=paper"]]
+)
+def test_a_preset_is_found_however_it_is_spelled(words, tmp_path, capsys, spelling):
+    assert main([*words, "--out", str(tmp_path / "run"), "--json", *spelling]) == 0
+    assert json.loads(capsys.readouterr().out)["config"]["lam"] == 3.780707811143581
+
+
 def test_a_finished_training_is_said_to_be_done_and_other_settings_are_named(words, tmp_path, capsys):
     words = [*words, "--out", str(tmp_path / "run")]
     assert main(words) == 0
@@ -40,6 +48,8 @@ def test_a_finished_training_is_said_to_be_done_and_other_settings_are_named(wor
     assert "1 policies × 20 updates, already done" in capsys.readouterr().out
     assert main([*words, "--updates", "30"]) == 0
     assert "the last 10 of them in" in capsys.readouterr().out
+    assert main([*words, "--divergence-factor", "50"]) == 2
+    assert "(divergence_factor: 100.0 there, 50.0 here)" in capsys.readouterr().err
     assert main([*words, "--lam", "0.5", "--seeds", "1"]) == 2
     assert "a checkpoint of other settings or data (lam: 1.0 there, 0.5 here)" in capsys.readouterr().err
 

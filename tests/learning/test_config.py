@@ -7,6 +7,7 @@ import pytest
 from ilbrl.agents.td3bc import Config
 from ilbrl.base.errors import IlbrlError
 from ilbrl.learning.config import check, stack
+from ilbrl.ope import ESTIMATORS
 
 
 def test_floats_are_traced_and_the_rest_is_static():
@@ -27,6 +28,21 @@ def test_values_that_nobody_means_are_refused_by_name(name, value):
     check([Config()])
     with pytest.raises(IlbrlError, match=f"^{name}: must be"):
         check([Config(), replace(Config(), **{name: value})])
+
+
+@pytest.mark.parametrize("estimator", ["models", "importance"])
+def test_an_episode_needs_no_discount(estimator):
+    default = ESTIMATORS[estimator].Config()
+    check([default])
+    check([replace(default, gamma=0.5)])
+    with pytest.raises(IlbrlError, match=r"^gamma: must be a finite number, between 0 and 1, got 1\.5"):
+        check([replace(default, gamma=1.5)])
+
+
+@pytest.mark.parametrize(("name", "value"), [("updates", 0), ("members", 0), ("penalty", -1.0), ("dtype", "float16")])
+def test_settings_of_models_have_limits(name, value):
+    with pytest.raises(IlbrlError, match=f"^{name}: must be"):
+        check([replace(ESTIMATORS["models"].Config(), **{name: value})])
 
 
 def test_an_optional_float_is_traced_where_it_is_on():

@@ -64,6 +64,10 @@ class Agent:
     rows: Literal["union", "expert"] = "union"  # D_E ∪ D_X, with the expert's share of each batch in Config; or D_E
     draws_with: str | None = None  # another agent, whose draws of hyper-parameters this one shares
 
+    def learns_from(self, expert: Dataset, logs: Dataset) -> list[Dataset]:
+        """The datasets whose rows it is trained on, the expert's first."""
+        return [expert] if self.rows == "expert" else [expert, logs]
+
     def __post_init__(self) -> None:
         parts = [self.solver.Config, *(part.Config for part in (self.reward, self.weight) if part is not None)]
         for part in [*parts, Shares] if self.rows == "union" else parts:
@@ -132,7 +136,7 @@ def prepare(
     updates: how long members will be trained, for rewards that are learned no longer than that.
     """
     cfg = configs[0]  # for what is static, and so the same for all members
-    rows = expert.as_expert() if agent.rows == "expert" else concatenate([expert.as_expert(), logs])
+    rows = concatenate(agent.learns_from(expert.as_expert(), logs))
     if len(rows) == 0:
         raise IlbrlError(f"{rows.source}: no rows, so there is nothing to learn from")
     spec = Spec.of(rows)

@@ -104,6 +104,7 @@ def fit(
             "agent": agent.name,
             "expert": expert.content_hash,
             "logs": logs.content_hash,
+            "divergence_factor": divergence_factor,
             **prepared.identity,
         },
         log=log if log is not None or folder is None else json_lines(folder / "metrics.jsonl"),
@@ -119,11 +120,12 @@ def fit(
         "versions": versions(),
         "commit": commit(),
     }
+    seen = [data.observations for data in agent.learns_from(expert, logs)]
     policies = [
         replace(
             export(agent.solver, fitted.member(p), prepared.spec),
-            obs_low=np.minimum(expert.observations.min(0), logs.observations.min(0)),
-            obs_high=np.maximum(expert.observations.max(0), logs.observations.max(0)),
+            obs_low=np.min([observations.min(0) for observations in seen], axis=0),
+            obs_high=np.max([observations.max(0) for observations in seen], axis=0),
             metadata={**origin, "config": asdict(c), "seed": seed, "diverged_at": int(fitted.diverged_at[p])},
         )
         for p, (c, seed) in enumerate(members)

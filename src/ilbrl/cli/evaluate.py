@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from dataclasses import dataclass, field, make_dataclass, replace
 from pathlib import Path
@@ -14,9 +13,10 @@ from ilbrl import ope
 from ilbrl.base.errors import IlbrlError
 from ilbrl.base.records import from_json, parse_json, read_text, to_plain, write_json
 from ilbrl.cli.evaluate_output import as_text, draw_calibration, draw_values
-from ilbrl.cli.named import load_named, warn_about
+from ilbrl.cli.named import load_named, typed, value_of, warn_about
 from ilbrl.data import Dataset, Reading
 from ilbrl.data.benchmark import find_policy
+from ilbrl.learning.config import check as check_settings
 from ilbrl.learning.population import forget_checkpoint
 from ilbrl.policy import Policy
 from ilbrl.results.schema import TuningRecord
@@ -57,7 +57,8 @@ class Arguments:
     intrinsic: bool = False
     """Value closeness to the expert, even where the logs carry rewards."""
     out: Path | None = None
-    """Folder for evaluation.json, tuning.json, figures, and what can be used again (trained models)."""
+    """Folder for evaluation.json, tuning.json and figures; trained models, which later calls use again, are in its
+    subfolder `workplace`."""
     quiet: bool = False
     """No progress bar."""
     json: bool = False
@@ -78,10 +79,12 @@ def main(words: list[str]) -> int:
     args, config, reading = _parse(words)
     estimator = ope.find(args.estimator)
     _check(args)
+    check_settings([config])
     policies = {name: policy_named(name) for name in args.policy}
     seeds = range(estimator.seeds if args.seeds is None else args.seeds)
     evidence = _evidence(args, reading)
-    options: dict[str, Any] = {"workplace": args.out, "quiet": args.quiet or args.json}
+    workplace = None if args.out is None else args.out / "workplace"
+    options: dict[str, Any] = {"workplace": workplace, "quiet": args.quiet or args.json}
     result: dict[str, Any] = {}
     evaluator = Evaluator(estimator, config)
     if args.known or args.clones:
@@ -94,18 +97,25 @@ def main(words: list[str]) -> int:
             write_json(args.out / "tuning.json", record)
             draw_calibration(calibration, args.out)
     elif args.calibration is not None:
-        evaluator = _calibrated(args.calibration, estimator, config, evidence)
+        evaluator = _calibrated(args.calibration, estimator, config, typed(words), evidence)
     if policies:
         found = ope.estimate(policies, evidence, estimator, evaluator.config, seeds, **options)
         result["evaluation"] = _as_json(found, evidence, evaluator)
         if args.out is not None:
             write_json(args.out / "evaluation.json", result["evaluation"])
             draw_values(found, args.out / "values.png")
-    if args.out is not None:  # all is written: nothing is left to continue from
-        for checkpoint in (*args.out.glob("critics-*.safetensors"), *args.out.glob("training-*.safetensors")):
-            forget_checkpoint(checkpoint)
+    if workplace is not None:
+        _tidy(workplace)
     print(json.dumps(result, indent=1) if args.json else as_text(result))
     return int(_is_bad_news(result))
+
+
+def _tidy(workplace: Path) -> None:
+    """All is written: nothing is left to continue from. Trained models stay."""
+    for checkpoint in (*workplace.glob("critics-*.safetensors"), *workplace.glob("training-*.safetensors")):
+        forget_checkpoint(checkpoint)
+    if workplace.is_dir() and not any(workplace.iterdir()):
+        workplace.rmdir()
 
 
 def policy_named(name: str) -> Policy:
@@ -120,9 +130,7 @@ def policy_named(name: str) -> Policy:
 
 def _parse(words: list[str]) -> tuple[Arguments, Any, Reading]:
     """The arguments, and the settings of the estimator that they name."""
-    said = [after for word, after in itertools.pairwise(words) if word == "--estimator"]
-    said += [word.partition("=")[2] for word in words if word.startswith("--estimator=")]
-    estimator = ope.find(said[-1] if said else ope.DEFAULT)
+    estimator = ope.find(value_of("--estimator", words, ope.DEFAULT))
     arguments = make_dataclass(
         "Arguments",
         [
@@ -144,11 +152,13 @@ def _check(args: Arguments) -> None:
     if args.calibration is not None and (args.known or args.clones):
         raise IlbrlError("--known calibrates the estimator and --calibration brings an earlier calibration: give one")
     if args.known and args.clones:
-        raise IlbrlError("--clones is for want of known policies: leave it out, or --known")
+        raise IlbrlError("--clones stands in for known policies: give either --known or --clones")
     if args.seeds is not None and args.seeds < 1:
         raise IlbrlError(f"--seeds {args.seeds}: an estimate needs at least one")
     if args.seed < 0:
         raise IlbrlError(f"--seed {args.seed}: a seed cannot be negative")
+    if not args.logs:
+        raise IlbrlError("--logs: name at least one log to learn from")
     if len({*args.logs}) < len(args.logs):
         raise IlbrlError(f"--logs {' '.join(args.logs)}: names a log twice")
 
@@ -162,9 +172,10 @@ def _evidence(args: Arguments, reading: Reading) -> ope.Evidence:
         logs["logs" if len(args.logs) == 1 else text] = load_named(text, reading, quiet=args.quiet)
     intrinsic = True if args.intrinsic else None
     rewarded = not args.intrinsic and all(data.rewards is not None for data in logs.values())
-    for name, data in logs.items():
-        if name != "expert" or len(logs) == 1:
-            warn_about(data, logs.get("expert", data), "evaluation" if rewarded else "imitation")
+    expert = logs.get("expert")
+    for data in logs.values():
+        if data is not expert:
+            warn_about(data, expert, "evaluation" if rewarded else "imitation")
     return ope.Evidence.holding_out(logs, args.seed, intrinsic=intrinsic)
 
 
@@ -185,7 +196,7 @@ def _known(args: Arguments, evidence: ope.Evidence, reading: Reading) -> list[op
         elif log:
             own = load_named(log, reading, quiet=args.quiet)
             purpose = "evaluation" if evidence.reward == "logged" else "imitation"
-            warn_about(own, evidence.logs.get("expert", own), purpose)
+            warn_about(own, evidence.logs.get("expert"), purpose)
             found.append(ope.Known(name, policy, own, ope.logged_variant(policy)))
         else:
             there = ", ".join(evidence.logs)
@@ -198,15 +209,20 @@ def _known(args: Arguments, evidence: ope.Evidence, reading: Reading) -> list[op
     return found
 
 
-def _calibrated(path: Path, estimator: ope.Estimator, config: Any, evidence: ope.Evidence) -> Evaluator:
-    """What an earlier calibration chose. Its verdict stays where these logs and settings are those it is about."""
+def _calibrated(
+    path: Path, estimator: ope.Estimator, config: Any, options: set[str], evidence: ope.Evidence
+) -> Evaluator:
+    """What an earlier calibration chose, changed by the options that were typed.
+
+    Its verdict stays where these logs and settings are those it is about.
+    """
     if not path.is_file():
         raise IlbrlError(f"{path}: no such file; `ilbrl evaluate --known … --out FOLDER` writes one")
     record = from_json(TuningRecord, parse_json(read_text(path), str(path)), str(path))
     if record.estimator != estimator.name:
         raise IlbrlError(f"{path}: calibrates {record.estimator}; say --estimator {record.estimator}")
     chosen = from_json(estimator.Config, record.config, f"{path}: config")
-    changed = [name for name, value in vars(config).items() if value != getattr(estimator.Config(), name)]
+    changed = [name for name in vars(config) if name in options]
     asked = replace(chosen, **{name: getattr(config, name) for name in changed})
     departures = [f"{name} {getattr(asked, name)}, not {getattr(chosen, name)}" for name in changed]
     departures = [said for said, name in zip(departures, changed) if getattr(asked, name) != getattr(chosen, name)]

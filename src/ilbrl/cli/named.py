@@ -1,8 +1,10 @@
-"""Datasets under the name the user typed, so that every error and warning about them names the file."""
+"""What the user typed: options by their name, and datasets under it, so that errors and warnings name the file."""
 
 from __future__ import annotations
 
+import itertools
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ilbrl.data import Dataset, Reading, load, same_actions
@@ -14,11 +16,23 @@ def load_named(what: str, reading: Reading | None = None, quiet: bool = False) -
 
 
 def load_both(expert: str, logs: str, reading: Reading | None = None, quiet: bool = False) -> tuple[Dataset, Dataset]:
-    """(the expert's logs, the others), where a discrete action has the same number in both."""
-    demonstrations, others = same_actions([load_named(what, reading, quiet) for what in (expert, logs)])
-    return demonstrations, others
+    """(the expert's episodes, the logs), where a discrete action has the same number in both."""
+    first, second = same_actions([load_named(what, reading, quiet) for what in (expert, logs)])
+    return first, second
 
 
-def warn_about(data: Dataset, expert: Dataset, purpose: Purpose = "imitation") -> None:
+def warn_about(data: Dataset, expert: Dataset | None, purpose: Purpose = "imitation") -> None:
     """Raise on what the doctor calls an error, and print what it calls a warning."""
     require_healthy(data, expert, purpose, warn=lambda said: print(f"warning: {said}", file=sys.stderr))
+
+
+def value_of(option: str, words: Sequence[str], default: str) -> str:
+    """What was typed for one option, as `--option value` or `--option=value`; of several, the last."""
+    given = {i + 1: after for i, (word, after) in enumerate(itertools.pairwise(words)) if word == option}
+    given |= {i: word.partition("=")[2] for i, word in enumerate(words) if word.startswith(f"{option}=")}
+    return given[max(given)] if given else default
+
+
+def typed(words: Sequence[str]) -> set[str]:
+    """The options that were typed, under the names of their settings: `--batch-size 8` → batch_size."""
+    return {word.removeprefix("--").partition("=")[0].replace("-", "_") for word in words if word.startswith("--")}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 import sys
@@ -15,8 +14,9 @@ import tyro
 from ilbrl.agents import AGENTS
 from ilbrl.agents.fit import DIVERGENCE_FACTOR, Learned, fit
 from ilbrl.base.errors import IlbrlError
-from ilbrl.cli.named import load_both
+from ilbrl.cli.named import load_both, value_of
 from ilbrl.data import Reading
+from ilbrl.rewards import Logits
 
 EXAMPLE = "ilbrl train ilbrl --expert hopper/expert:2ep --logs hopper/medium:400000steps --seeds 6 --out runs/hopper"
 
@@ -32,7 +32,8 @@ class Run:
     seeds: int = 1
     """How many seeds (0, 1, …), trained together as one compiled program."""
     updates: int = 250_000
-    """Updates of each member."""
+    """Updates of each member. More of them continue a finished run, unless a discriminator would learn longer as well
+    (oril, smodice): it gets at most as many updates as the members."""
     divergence_factor: float = DIVERGENCE_FACTOR
     """A member whose mean |Q| exceeds this many times what its rewards allow is frozen and marked."""
     reading: Reading = field(default_factory=Reading)
@@ -81,7 +82,7 @@ def main(words: list[str]) -> int:
 def _parse(agent: str, words: list[str]) -> tuple[Run, Any]:
     """The run and the hyper-parameters: those of the preset, changed by the options that follow."""
     presets = AGENTS[agent].presets
-    named = next((after for word, after in itertools.pairwise(words) if word == "--preset"), "default")
+    named = value_of("--preset", words, "default")
     if named not in presets:
         raise IlbrlError(f"{agent} has no preset {named!r}: there are {', '.join(presets)}")
     arguments = make_dataclass(
@@ -97,6 +98,8 @@ def _parse(agent: str, words: list[str]) -> tuple[Run, Any]:
     )
     config = (tyro.conf.OmitArgPrefixes,)  # a hyper-parameter that is on or off has --x and --no-x: presets differ
     parsed: Any = tyro.cli(arguments, args=words, prog=f"ilbrl train {agent}", config=config)
+    if parsed.preset != named:
+        raise IlbrlError(f"--preset {parsed.preset}: write it as --preset NAME or --preset=NAME, and once")
     return parsed.run, parsed.config
 
 
@@ -130,7 +133,8 @@ def _as_text(learned: Learned, run: Run) -> str:
     )
     left = fitted.updates - fitted.done_before
     if left == 0:
-        lines = [f"{what}, already done: {run.out} holds them (more --updates continue, another --out starts anew)"]
+        longer = "" if isinstance(learned.labels, Logits) else "more --updates continue, "
+        lines = [f"{what}, already done: {run.out} holds them ({longer}another --out starts anew)"]
     else:
         rate = left * len(learned.policies) / fitted.seconds
         since = f", the last {left:,} of them" if fitted.done_before else ""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from numbers import Integral, Real
-from typing import Any, Literal, TypeVar, dataclass_transform, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, dataclass_transform, get_args, get_origin, get_type_hints
 
 import jax
 import numpy as np
@@ -79,10 +79,15 @@ LIMITS: dict[str, Limit] = {
     "gradient_penalty": _NOT_NEGATIVE, "pessimism": _NOT_NEGATIVE, "weight_horizon": _NOT_NEGATIVE,
     "batch_size": _ONE_OR_MORE, "hidden": _ONE_OR_MORE, "policy_delay": _ONE_OR_MORE, "critics": _ONE_OR_MORE,
     "target_update_every": _ONE_OR_MORE, "discriminator_passes": _ONE_OR_MORE, "passes": _ONE_OR_MORE,
+    "updates": _ONE_OR_MORE, "members": _ONE_OR_MORE, "starts": _ONE_OR_MORE, "horizon": _ONE_OR_MORE,
+    "held_out_batch": _ONE_OR_MORE,
+    "noise": _NOT_NEGATIVE, "penalty": _NOT_NEGATIVE, "penalties": _NOT_NEGATIVE, "seed_penalty": _NOT_NEGATIVE,
     "held_out_percent": (lambda x: 0 <= x < 100, "at least 0 and below 100"),
     "start": (lambda _: True, "of any size"), "reward_bounds": (lambda _: True, "of any size"),
 }  # fmt: skip
 """Setting → what its numbers must be, beside finite; `lr` also stands for every …_lr. Others: any number but NaN."""
+EPISODIC: Mapping[str, Limit] = {"gamma": _SHARE}
+"""Of values over whole episodes, which need no discount; a Config says so with `limits: ClassVar = EPISODIC`."""
 DTYPES = ("float32", "bfloat16")
 
 
@@ -91,43 +96,46 @@ def check(configs: Sequence[Any]) -> None:
     for one in configs:
         hints = get_type_hints(type(one))
         for f in fields(one):
-            check_value(f.name, hints[f.name], getattr(one, f.name), f.name)
+            check_value(f.name, hints[f.name], getattr(one, f.name), f.name, type(one))
 
 
-def check_value(name: str, hint: Any, value: Any, field: str) -> None:
-    """Refuse a value that the setting `name` of type `hint` cannot have; `field` is what the error names."""
-    if wanted := _unmet(name, hint, value):
+def check_value(name: str, hint: Any, value: Any, field: str, owner: type | None = None) -> None:
+    """Refuse a value that the setting `name` of type `hint` cannot have; `field` is what the error names.
+
+    owner: the configuration's class, which may have `limits` of its own.
+    """
+    if wanted := _unmet(name, hint, value, {**LIMITS, **getattr(owner, "limits", {})}):
         shown = list(value) if isinstance(value, tuple) else value
         raise IlbrlError(f"{field}: must be {wanted}, got {shown!r}")
 
 
-def _unmet(name: str, hint: Any, value: Any) -> str | None:
+def _unmet(name: str, hint: Any, value: Any, limits: Mapping[str, Limit]) -> str | None:
     """What the value should have been; None where it is fine."""
     origin, inner = get_origin(hint), get_args(hint)
+    if origin in (types.UnionType, Union):  # of a type and None
+        some = next(t for t in inner if t is not type(None))
+        return None if value is None else _unmet(name, some, value, limits)
     if name == "dtype" or origin is Literal:
         allowed = DTYPES if name == "dtype" else inner
         return None if value in allowed else f"one of {', '.join(allowed)}"
-    if origin is types.UnionType:
-        some = next(t for t in inner if t is not type(None))
-        return None if value is None else _unmet(name, some, value)
     if origin is tuple:
-        return _unmet_list(name, inner, value)
+        return _unmet_list(name, inner, value, limits)
     if hint is bool:
         return None if isinstance(value, bool) else "true or false"
     if isinstance(value, bool) or not isinstance(value, Integral if hint is int else Real):
         return "a whole number" if hint is int else "a number"
     number = float(value)  # NumPy's too
-    limit = LIMITS.get("lr" if name.endswith("_lr") else name)
+    limit = limits.get("lr" if name.endswith("_lr") else name)
     if limit is None:
         return "a number" if math.isnan(number) else None
     holds, words = limit
     return None if math.isfinite(number) and holds(number) else f"a finite number, {words}"
 
 
-def _unmet_list(name: str, inner: tuple[Any, ...], value: Any) -> str | None:
+def _unmet_list(name: str, inner: tuple[Any, ...], value: Any, limits: Mapping[str, Limit]) -> str | None:
     if not isinstance(value, tuple):
         return "a list, like [64, 64]"
     if Ellipsis not in inner and len(value) != len(inner):
         return f"a list of {len(inner)} numbers"
-    unmet = next((wanted for item in value if (wanted := _unmet(name, inner[0], item))), None)
+    unmet = next((wanted for item in value if (wanted := _unmet(name, inner[0], item, limits))), None)
     return unmet and f"a list of numbers, each {unmet}"

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ilbrl.base.errors import IlbrlError
+from ilbrl.learning.config import check
 from ilbrl.learning.loggers import Log
 from ilbrl.ope.estimates import Estimate, Estimates, Estimator, Trace
 from ilbrl.ope.estimators import DEFAULT, find
@@ -98,7 +99,9 @@ def calibrate(
             f"known policies are said to have made logs that are not among the evidence: {', '.join(strangers)};"
             f" there are {', '.join(evidence.logs)}"
         )
-    configs, notes = estimator.choices(estimator.Config() if config is None else config, evidence)
+    config = estimator.Config() if config is None else config
+    check([config])
+    configs, notes = estimator.choices(config, evidence)
     seeds = range(estimator.seeds) if seeds is None else seeds
     quantities = {estimator.quantity(c, evidence) for c in configs}
     if len(quantities) != 1:

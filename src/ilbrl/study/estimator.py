@@ -72,15 +72,16 @@ def changes_of(estimator: ope.Estimator, settings: Mapping[str, str]) -> dict[st
         if kind != "constant":
             raise IlbrlError(f"{field}: takes one value, not {text!r}")
         *outer, last = name.split(".")
+        owner: Any = None
         hint: Any = estimator.Config
         for part in (*outer, last):
             hints = get_type_hints(hint) if hasattr(hint, "__dataclass_fields__") else {}
             if part not in hints:
                 there = ", ".join(hints) or "no parts"
                 raise IlbrlError(f"{field}: {estimator.name} has no such setting; there are {there}")
-            hint = hints[part]
+            owner, hint = hint, hints[part]
         if hint is not str or last == "dtype":
-            check_value(last, hint, value, field)
+            check_value(last, hint, value, field, owner)
         changes[name] = float(value) if hint is float else value
     return changes
 

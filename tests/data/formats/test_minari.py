@@ -132,6 +132,24 @@ def test_only_a_minari_folder_is_ever_overwritten(full: Dataset, tmp_path: Path)
     assert len(load(tmp_path / "new")) == 3
 
 
+def test_the_old_folder_stays_if_the_new_one_cannot_take_its_place(
+    full: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(full, f"minari:{tmp_path}/a-v0")
+    rename = Path.rename
+
+    def refusing(self: Path, target: Path) -> Path:
+        if self.name.endswith(".partial"):
+            raise OSError(28, "No space left on device")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", refusing)
+    with pytest.raises(IlbrlError, match=r"cannot be written \(No space left"):
+        save(full, f"minari:{tmp_path}/a-v0")
+    assert [path.name for path in tmp_path.iterdir()] == ["a-v0"]
+    np.testing.assert_array_equal(load(f"minari:{tmp_path}/a-v0").observations, full.observations)
+
+
 def test_an_episode_that_nothing_ends_is_closed_as_a_timeout(full: Dataset, tmp_path: Path) -> None:
     save(full, f"minari:{tmp_path}/logs")
     with h5py.File(tmp_path / "logs" / "data" / ours.MAIN_FILE, "a") as file:

@@ -182,13 +182,25 @@ def write(dataset: Dataset, path: Path) -> None:
         (partial / "data" / "metadata.json").write_text(json.dumps(_metadata(dataset, path)))
         if dataset.policy is not None:
             dataset.policy.save(partial / "data" / "policy.safetensors")
-        if path.exists():
-            shutil.rmtree(path)
-        partial.rename(path)
+        _put_in_place(partial, path)
     except OSError as error:
         raise IlbrlError(f"{path}: cannot be written ({error.strerror or error})") from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def _put_in_place(partial: Path, path: Path) -> None:
+    """Rename the new folder; the old one is moved aside first, comes back if that fails, and is removed last."""
+    old = path.with_name(f".{path.name}.{os.getpid()}.old")
+    if path.exists():
+        path.rename(old)
+    try:
+        partial.rename(path)
+    except OSError:
+        if old.exists():
+            old.rename(path)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def _write_episode(group: h5py.Group, number: int, dataset: Dataset) -> None:

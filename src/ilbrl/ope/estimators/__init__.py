@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ilbrl.base.errors import IlbrlError
+from ilbrl.learning.config import check
 from ilbrl.learning.loggers import Log
 from ilbrl.ope.estimates import Estimates, Estimator
 from ilbrl.ope.estimators import expected_sarsa, importance, models
@@ -50,6 +51,7 @@ def estimate(
         raise IlbrlError("an evaluation needs at least one policy")
     estimator = find(estimator)
     config = estimator.Config() if config is None else config
+    check([config])
     seeds = range(estimator.seeds) if seeds is None else seeds
     if not len(seeds):
         raise IlbrlError("an evaluation needs at least one seed")

@@ -15,12 +15,13 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset, concatenate
+from ilbrl.learning.config import EPISODIC
 from ilbrl.learning.loggers import Log
 from ilbrl.ope.estimates import Estimate, Estimates, Estimator, Grade
 from ilbrl.ope.evidence import Evidence, Quantity
@@ -34,6 +35,7 @@ VERDICTS: Mapping[str, Grade] = {"fine": "sound", "thin": "doubtful", "impossibl
 
 @dataclass(frozen=True)
 class Config:
+    limits: ClassVar = EPISODIC
     gamma: float = 1.0
     """Discount; 1: the return of an episode."""
 

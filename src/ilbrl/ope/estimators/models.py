@@ -20,13 +20,14 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import jax
 import numpy as np
 
 from ilbrl import models
 from ilbrl.base.errors import IlbrlError
+from ilbrl.learning.config import EPISODIC
 from ilbrl.learning.loggers import Log
 from ilbrl.learning.population import forget_checkpoint
 from ilbrl.models.rollouts import NOISE, PENALTY, Imagined, Score
@@ -53,6 +54,7 @@ def _size_for_this_machine() -> Size:
 class Config:
     """The models, and the rollouts in them."""
 
+    limits: ClassVar = EPISODIC
     size: Size = field(default_factory=_size_for_this_machine)
     """large (4 × 512 units, for a GPU), medium or small (for two cores); by default what suits this machine."""
     members: int = models.MEMBERS
