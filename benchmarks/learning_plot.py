@@ -2,7 +2,7 @@
 
     python -m benchmarks.learning_plot results/learning docs/figures
 
-One panel per task: mean score over seeds with its 95 % interval, the exploratory policy's score as a line. Prints the
+One panel per task: mean score over seeds with its 95 % interval, the logs' policy's score as a line. Prints the
 table of final scores beside it.
 """
 
@@ -30,10 +30,10 @@ def main(results: Path, figures: Path) -> None:
     figure, panels = pyplot.subplots(
         1, len(found), figsize=(3.4 * len(found), 3.2), layout="constrained", squeeze=False
     )
-    print("| task | variant | λ | score ± 95 % | seeds | exploratory |\n|---|---|---|---|---|---|")
+    print("| task | variant | λ | score ± 95 % | seeds | logs |\n|---|---|---|---|---|---|")
     for task, axes in zip(found, panels[0]):
         medium = source_score(task, "medium")
-        axes.axhline(medium, color="black", linestyle="--", linewidth=1, label="exploratory policy")
+        axes.axhline(medium, color="black", linestyle="--", linewidth=1, label="policy behind the logs")
         axes.set(title=task, xlabel="thousand updates", ylabel="score" if task == found[0] else "")
         for entry in json.loads((results / f"{task}.json").read_text()):
             scores, name = np.array(entry["scores"]), entry["variant"]

@@ -73,7 +73,7 @@ def table(cells: Iterable[dict]) -> str:
     found = {(c["task"], c["expert_episodes"], c["agent"]): c for c in cells}
     agents = [agent for agent in AGENTS_SHOWN if any(agent == each for *_, each in found)]
     lines = [
-        f"| task | expert episodes | exploratory | {' | '.join(agents)} | expert |",
+        f"| task | expert episodes | logs | {' | '.join(agents)} | expert |",
         "|---|---|---|" + "---|" * (len(agents) + 1),
     ]
     rows = {(task, episodes) for task, episodes, _ in found}

@@ -58,7 +58,7 @@ def between(runs: Sequence[Run]) -> Iterator[str]:
     yield (
         "| | "
         + " | ".join(f"penalty {penalty:g}" for penalty in PENALTIES)
-        + " | nearest to the data | best of all | exploratory | rank correlation: value | distance |"
+        + " | nearest to the data | best of all | logs | rank correlation: value | distance |"
     )
     yield "|---|" + "---|" * len(PENALTIES) + "---|---|---:|---:|---:|"
     for run in runs:

@@ -41,8 +41,8 @@ def configs(name: str) -> list:
 
 
 def train(name: str, rewards: bool = True):
-    expert, exploratory = logs(60, 0.0, seed=0, rewards=rewards), logs(200, 0.5, seed=1, rewards=rewards)
-    return fit(name, expert, exploratory, config=configs(name), seeds=SEEDS, updates=UPDATES, quiet=True)
+    expert, logged = logs(60, 0.0, seed=0, rewards=rewards), logs(200, 0.5, seed=1, rewards=rewards)
+    return fit(name, expert, logged, config=configs(name), seeds=SEEDS, updates=UPDATES, quiet=True)
 
 
 @pytest.fixture(scope="module", params=AGENTS)

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -67,12 +68,17 @@ def test_an_interrupt_afterwards_is_one_line(monkeypatch, capsys):
     def interrupted(words):
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr("ilbrl.cli.bounds.main", interrupted)
-    assert main(["bounds"]) == 130
-    assert capsys.readouterr().err == "\nilbrl: stopped\n"
-    assert main(["bounds", "--out", "a folder"]) == 130
-    said = "\nilbrl: stopped; the same command continues from here: ilbrl bounds --out 'a folder'\n"
-    assert capsys.readouterr().err == said
+    monkeypatch.setattr("ilbrl.cli._import", lambda command: SimpleNamespace(main=interrupted))
+    for words in (["bounds"], ["evaluate"], ["label", "--out", "a file"], ["policy", "export", "--out=a.onnx"]):
+        assert main(words) == 130
+        assert capsys.readouterr().err == "\nilbrl: stopped\n"
+    for words, typed in (
+        (["evaluate", "--out", "a folder"], "evaluate --out 'a folder'"),
+        (["models", "train", "--out=models"], "models train --out=models"),
+    ):
+        assert main(words) == 130
+        said = f"\nilbrl: stopped; the same command continues from here: ilbrl {typed}\n"
+        assert capsys.readouterr().err == said
 
 
 DEAF = """

@@ -5,7 +5,6 @@ from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset
 from ilbrl.learning.batches import Spec
 from ilbrl.rewards import indicator, soft_support
-from ilbrl.rewards.explanation import explain
 
 
 def dataset(observations, actions, source="logs", episode=5) -> Dataset:
@@ -64,13 +63,13 @@ def test_explanation_names_the_nearest_expert_step():
     expert = dataset(np.arange(20.0)[:, None] * 10, np.zeros((20, 1)), "expert")
     other = dataset([[52.0], [171.0]], [[0.0], [1.0]], "other")
     labels = soft_support.label(expert, other, raw, quiet=True)
-    why = explain(labels, expert, other, raw, 21)
+    why = soft_support.explain(labels, expert, other, raw, 21)
     assert (why.source, why.episode, why.step) == ("other", 0, 1)
     assert (why.nearest_episode, why.nearest_step) == (3, 2)  # row 17 of episodes of 5
     np.testing.assert_allclose(why.per_feature, [1.0, 1.0])
     np.testing.assert_allclose(np.sqrt((why.per_feature**2).sum()), why.distance)
     with pytest.raises(IlbrlError, match="no row 22"):
-        explain(labels, expert, other, raw, 22)
+        soft_support.explain(labels, expert, other, raw, 22)
 
 
 def test_indicator_is_equality():

@@ -93,11 +93,13 @@ def _say_stopped(words: list[str]) -> None:
 
 def _continues(words: list[str]) -> bool:
     """Whether the same command goes on from what it has written."""
-    return words[0] in ("demo", "train", "tune") or words[:2] == ["data", "make"] or "--out" in words
+    if words[0] == "evaluate":
+        return any(word.partition("=")[0] == "--out" for word in words)
+    return words[0] in ("demo", "train", "tune") or words[:2] in (["data", "make"], ["models", "train"])
 
 
 def _silence() -> None:
-    """What is still to be written to a pipe that nobody reads goes nowhere, instead of failing once more at exit."""
+    """What is still to be written to a pipe that nobody reads is discarded, so that exit does not fail again."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, AttributeError, ValueError):

@@ -18,8 +18,7 @@ from ilbrl.learning.batches import Spec
 from ilbrl.report.pictures import paper
 from ilbrl.report.pictures.runs import closeness
 from ilbrl.rewards import Labels, Logits, discriminator, indicator
-from ilbrl.rewards.explanation import Explanation, explain
-from ilbrl.rewards.soft_support import label, standard_features
+from ilbrl.rewards.soft_support import Explanation, explain, label, standard_features
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class Arguments:
     reward: Literal["support", "discriminator"] = "support"
     """ILBRL's closeness to the expert's support, or the log-odds of a discriminator, as SMODICE and ORIL learn it."""
     out: Path | None = None
-    """Write arrays reward, distance and nearest (expert rows first, then the other logs) and d_max to this npz file;
+    """Write arrays reward, distance and nearest (expert rows first, then the logs') and d_max to this npz file;
     of a discriminator: logit, in the same order."""
     explain: int | None = None
     """Show why this row got its reward: its nearest expert step and the distance along every feature."""
@@ -78,8 +77,8 @@ def main(words: list[str]) -> int:
     if args.out is not None:
         labels.save(args.out)
     if args.plot is not None:
-        others = labels.reward[labels.expert_rows :]
-        paper.save_as(args.plot, closeness(np.linspace(0, 1, 61), np.histogram(others, bins=60, range=(0, 1))[0]))
+        of_logs = labels.reward[labels.expert_rows :]
+        paper.save_as(args.plot, closeness(np.linspace(0, 1, 61), np.histogram(of_logs, bins=60, range=(0, 1))[0]))
     explanation = None
     if args.explain is not None and features is not None:
         explanation = explain(labels, expert, logs, features, args.explain)
@@ -93,13 +92,13 @@ def main(words: list[str]) -> int:
 
 
 def _as_json(labels: Labels, explanation: Explanation | None) -> dict:
-    others = labels.reward[labels.expert_rows :]
+    of_logs = labels.reward[labels.expert_rows :]
     summary: dict = {
         "rows": len(labels.reward),
         "expert_rows": labels.expert_rows,
         "d_max": labels.d_max,
-        "mean_reward": {"expert": float(labels.reward[: labels.expert_rows].mean()), "logs": float(others.mean())},
-        "histogram": {"edges": np.linspace(0, 1, 21).tolist(), "logs": _histogram(others).tolist()},
+        "mean_reward": {"expert": float(labels.reward[: labels.expert_rows].mean()), "logs": float(of_logs.mean())},
+        "histogram": {"edges": np.linspace(0, 1, 21).tolist(), "logs": _histogram(of_logs).tolist()},
     }
     if explanation is not None:
         summary["explanation"] = {
@@ -114,11 +113,11 @@ def _histogram(rewards: np.ndarray) -> np.ndarray:
 
 
 def _print(labels: Labels, expert: Dataset, logs: Dataset, out: Path | None) -> None:
-    others = labels.reward[labels.expert_rows :]
+    of_logs = labels.reward[labels.expert_rows :]
     print(f"expert   {expert.source}: {labels.expert_rows:,} rows, reward 1 by construction")
-    print(f"logs     {logs.source}: {len(others):,} rows, d_max {labels.d_max:.4g}")
-    low, middle, high = np.quantile(others, [0.05, 0.5, 0.95])
-    print(f"rewards  {others.min():.2f} {sparkline(others)} {others.max():.2f}")
+    print(f"logs     {logs.source}: {len(of_logs):,} rows, d_max {labels.d_max:.4g}")
+    low, middle, high = np.quantile(of_logs, [0.05, 0.5, 0.95])
+    print(f"rewards  {of_logs.min():.2f} {sparkline(of_logs)} {of_logs.max():.2f}")
     print(f"         5 % below {low:.3f} · median {middle:.3f} · 5 % above {high:.3f}")
     if out is not None:
         print(f"written  {out}")
@@ -135,7 +134,7 @@ def _print_explanation(e: Explanation, obs_dim: int) -> None:
 
 
 def _print_logits(judged: Logits, args: Arguments) -> None:
-    """What a discriminator says of the expert's rows and of the others."""
+    """What a discriminator says of the expert's rows and of the logs'."""
     parts = dict(zip(("expert", "logs"), np.split(judged.logit[0], [judged.expert_rows])))
     if args.json:
         summary = {

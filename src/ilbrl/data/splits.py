@@ -118,18 +118,18 @@ def compose(
     shrinks its parts by one factor. A log too small to be split serves every part. `notes` tells both.
     """
     sizes, rng, notes = sizes or CompositionSizes(), np.random.default_rng(rng), []
-    demonstrations = _split_expert(expert, sizes, rng, notes)
-    others = _split_logs(logs, sizes, len(demonstrations.training), rng, notes)
-    evaluation_expert = _shuffled(demonstrations.evaluation, rng).as_expert()
+    split_expert = _split_expert(expert, sizes, rng, notes)
+    split_logs = _split_logs(logs, sizes, len(split_expert.training), rng, notes)
+    evaluation_expert = _shuffled(split_expert.evaluation, rng).as_expert()
     return Composition(
-        training_expert=demonstrations.training.as_expert(),
-        training_logs=_not_expert(others.training),
+        training_expert=split_expert.training.as_expert(),
+        training_logs=_not_expert(split_logs.training),
         evaluation_expert=evaluation_expert,
-        evaluation_logs=_not_expert(_shuffled(others.evaluation, rng)),
-        validation=concatenate([demonstrations.validation.as_expert(), _not_expert(others.validation)]),
+        evaluation_logs=_not_expert(_shuffled(split_logs.evaluation, rng)),
+        validation=concatenate([split_expert.validation.as_expert(), _not_expert(split_logs.validation)]),
         notes=tuple(notes),
-        expert_held_out=demonstrations.held_out,
-        logs_held_out=others.held_out,
+        expert_held_out=split_expert.held_out,
+        logs_held_out=split_logs.held_out,
     )
 
 
@@ -141,7 +141,7 @@ class _Parts(NamedTuple):
 
 
 def _split_expert(expert: Dataset, sizes: CompositionSizes, rng: np.random.Generator, notes: list[str]) -> _Parts:
-    """The episodes to train on come first, for they are few; evaluation and validation divide the rest."""
+    """The episodes to train on are drawn first, because there are few; evaluation and validation divide the rest."""
     count, episodes, complete = sizes.expert_episodes, expert.num_episodes, int(expert.complete.sum())
     if count is None:
         if complete < FEWEST:

@@ -8,7 +8,7 @@
 
 estimates      the seam: Estimator, Estimates, Quantity
 estimators/    models (rollouts in learned dynamics, the default), expected_sarsa (the paper's), importance
-evidence       logs, held-out episodes, initial states; the only home of the true rewards; the intrinsic reward
+evidence       logs, held-out episodes, initial states; through which estimators read true rewards; the intrinsic reward
 policies       what can be evaluated, policies of known value, the truth about them, clones
 ranking        rank error, correlations, regret, bias
 calibration    known policies valued with and without their own logs; the setting that candidates are valued with

@@ -1,7 +1,8 @@
 """The evidence of an off-policy evaluation: logs to learn from, episodes held out, initial states.
 
-The true rewards of the logs are read here and nowhere else in the project. Logs without rewards get the intrinsic
-reward instead, closeness to the expert's steps, and every number says so (`Quantity.reward`):
+Estimators read the true rewards of the logs through here alone. Beside them, oracles learn from true rewards, and
+summaries of data show them; no imitator reads any. Logs without rewards get the intrinsic reward instead, closeness to
+the expert's steps, and every number says so (`Quantity.reward`):
 
     r_I(s, a) = 1 − √(d / d_max),    d = min over the expert's (s′, a′) of ‖φ(s, a) − φ(s′, a′)‖₂
 
@@ -11,7 +12,6 @@ computed by brute force inside a compiled rollout.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -246,16 +246,6 @@ class Evidence:
         assert self.union.rewards is not None
         low, high = min(float(self.union.rewards.min()), 0.0), max(float(self.union.rewards.max()), 0.0)
         return low / (1 - gamma), high / (1 - gamma)
-
-    @cached_property
-    def content_hash(self) -> str:
-        """Of everything that an estimate depends on."""
-        digest = hashlib.sha256(np.ascontiguousarray(self.initial_observations).tobytes())
-        for name, data in (*self.logs.items(), *self.held_out.items()):
-            digest.update(f"{name} {data.content_hash}".encode())
-        for array in (self.spec.obs_mean, self.spec.obs_std, self.spec.action_low, self.spec.action_high):
-            digest.update(np.ascontiguousarray(array, np.float32).tobytes())
-        return digest.hexdigest()
 
 
 def _require_rewards(union: Dataset) -> None:

@@ -22,7 +22,7 @@ BAD_REGRET = 0.25  # of the same
 BAD_SPEARMAN = 0.6  # with three known policies or more
 FEW_EPISODES = 10
 CUT_OFF = 0.01
-FARTHER = 1.5  # times the farthest known policy with its own logs: as far as that is vouched for
+FARTHER = 1.5  # times the farthest known policy with its own logs: the verdict covers policies up to this distance
 
 Word = Literal["trust", "care", "distrust"]
 SAYINGS: Mapping[Word, str] = {"trust": "trust it", "care": "use with care", "distrust": "do not trust it"}

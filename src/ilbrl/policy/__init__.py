@@ -1,4 +1,4 @@
-"""The deployable policy: one file, NumPy alone. What users import is `Policy`; `Layer` and `Guard` are its company.
+"""The deployable policy: one file, NumPy alone. What users import is `Policy`; `Layer` and `Guard` belong to it.
 
 `policy.py` acts with the network of `network.py`, `validation.py` says what must fit together, `file.py` reads and
 writes, `guard.py` watches over observations where a policy is deployed, `export_onnx.py` and `export_c.py` write it for

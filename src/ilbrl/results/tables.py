@@ -187,7 +187,7 @@ def candidates_of_jobs(trained: Mapping[Path, TrainedRecord], evaluated: Iterabl
 
 
 def with_scores(candidates: Iterable[Candidate], scores: Iterable[Score]) -> list[Candidate]:
-    """The candidates with their true scores. A score of a policy that another job trained is nobody's here."""
+    """The candidates with their true scores. A score of a policy that another job trained is ignored."""
     by_key = {(s.algorithm, s.configuration, s.policy_seed): s for s in scores}
     found = []
     for c in candidates:

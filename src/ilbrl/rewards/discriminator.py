@@ -83,30 +83,30 @@ def logit(layers: nets.Layers, inputs: jax.Array) -> jax.Array:
     return nets.mlp(layers, inputs, jnp.tanh)[..., 0]
 
 
-def classification_loss(cfg: Config, expert: jax.Array, others: jax.Array) -> jax.Array:
+def classification_loss(cfg: Config, expert: jax.Array, union: jax.Array) -> jax.Array:
     """The loss of the logits of expert rows [B] and of rows of D_U [B]."""
-    found, false_alarm = jax.nn.softplus(-expert).mean(), jax.nn.softplus(others).mean()
+    found, false_alarm = jax.nn.softplus(-expert).mean(), jax.nn.softplus(union).mean()
     if cfg.loss == "logistic":
         return found + false_alarm
     share = cfg.positive_share
     return share * found + jax.nn.relu(false_alarm - share * jax.nn.softplus(expert).mean())
 
 
-def slope_penalty(layers: nets.Layers, expert: jax.Array, others: jax.Array, key: jax.Array) -> jax.Array:
+def slope_penalty(layers: nets.Layers, expert: jax.Array, union: jax.Array, key: jax.Array) -> jax.Array:
     """E (‖∇f(x̂)‖ − 1)² between random pairs of rows [B, D]."""
     share = jax.random.uniform(key, (len(expert), 1))
-    slopes = jax.grad(lambda x: logit(layers, x).sum())(share * expert + (1 - share) * others)
+    slopes = jax.grad(lambda x: logit(layers, x).sum())(share * expert + (1 - share) * union)
     norms = jnp.sqrt(jnp.square(slopes).sum(-1) + 1e-12)  # the root of 0 has no derivative
     return jnp.square(norms - 1).mean()
 
 
 def step(cfg: Config, state: State, batch: Batch, key: jax.Array, phase: int) -> tuple[State, dict[str, jax.Array]]:
     del phase
-    expert, others = features(cfg, batch.expert), features(cfg, batch)
+    expert, union = features(cfg, batch.expert), features(cfg, batch)
 
     def loss(layers: nets.Layers) -> tuple[jax.Array, jax.Array]:
-        mistaken = classification_loss(cfg, logit(layers, expert), logit(layers, others))
-        return mistaken + cfg.gradient_penalty * slope_penalty(layers, expert, others, key), mistaken
+        mistaken = classification_loss(cfg, logit(layers, expert), logit(layers, union))
+        return mistaken + cfg.gradient_penalty * slope_penalty(layers, expert, union, key), mistaken
 
     (total, mistaken), gradients = jax.value_and_grad(loss, has_aux=True)(state.net.params)
     state = State(nets.descend(state.net, gradients, cfg.lr))

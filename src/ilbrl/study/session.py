@@ -127,7 +127,7 @@ def claim(folder: Path, study: Study, change: bool) -> list[str]:
 
 
 def _nothing_done(folder: Path) -> bool:
-    """Whether a run began here and finished no job: such a folder belongs to nobody, and a typo costs nothing."""
+    """Whether a run began here and finished no job: such a folder may be reused, so that a typo costs nothing."""
     finished = (path for path in (folder / "jobs").glob("*") if not path.name.startswith("."))
     return (folder / "audit.json").exists() and not any(finished)
 

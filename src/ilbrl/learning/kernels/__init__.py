@@ -10,7 +10,8 @@ bfloat16, everything else in float32.
     forward   A program per tile of rows runs all layers. It stores a layer's h, since its threads exchange the layer
               through memory, and with LayerNorm a. It stores only what a gradient will need.
     inputs    A program per tile of rows runs the layers backwards. It stores da, the gradient before each ReLU (the top
-              one is cheaper to compute again), and two means per row with LayerNorm; and the gradient of x if wanted.
+              layer's is computed again instead of stored), and two means per row with LayerNorm; and the gradient of
+              x if wanted.
     weights   A program per layer and block of its units passes once over all rows: gradients of weights and biases,
               scales and shifts.
 

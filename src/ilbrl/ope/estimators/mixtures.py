@@ -1,4 +1,4 @@
-"""Which rows the critics of Expected SARSA learn from: mixtures of the expert's log and the others, and how far a
+"""Which rows the critics of Expected SARSA learn from: mixtures of the expert's log and the other logs, and how far a
 policy leads away from them.
 
 Algorithm 2 tunes the share of expert rows in the evaluation data. Mixtures are prefixes of the same two pools, so all
@@ -33,11 +33,11 @@ class Mixtures:
 
     @staticmethod
     def of(evidence: Evidence, fractions: Sequence[float]) -> Mixtures:
-        """A mixture takes the first episodes of the expert's log and of the others."""
-        others = [data for name, data in evidence.logs.items() if name != "expert"]
-        if "expert" not in evidence.logs or not others:
+        """A mixture takes the first episodes of the expert's log and of all other logs."""
+        logs = [data for name, data in evidence.logs.items() if name != "expert"]
+        if "expert" not in evidence.logs or not logs:
             return Mixtures(evidence.union, {None: np.arange(len(evidence.union))})
-        pools = evidence.logs["expert"], concatenate(others)
+        pools = evidence.logs["expert"], concatenate(logs)
         rows, subsets, notes = concatenate(pools), {}, []
         for fraction in sorted(set(fractions)):
             expert, rest = _rows_of_each(pools, fraction)
