@@ -77,5 +77,7 @@ def test_usage(capsys):
     assert main(["tune", "nowhere.toml", "--out", "x"]) == 2
     assert "nowhere.toml: cannot be read" in capsys.readouterr().err
     assert main(["tune", "--reveal"]) == 2
+    assert main(["tune", "--reveal", "x", "--task"]) == 2
+    assert "--reveal takes one run folder" in capsys.readouterr().err
     assert main(["tune", "small", "--out", "x", "--address", "auto"]) == 2
     assert "add --executor ray" in capsys.readouterr().err

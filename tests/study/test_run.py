@@ -49,7 +49,9 @@ def test_what_a_study_leaves_behind(finished, tiny):
     stages = {row["stage"] for row in read_csv(finished / "values.csv")}
     assert stages == {"tuning", "candidates"}
     assert {row["metric"] for row in read_csv(finished / "curves.csv") if row["algorithm"] == "bc"} == {"cloning_loss"}
-    assert len((finished / "log.txt").read_text().splitlines()) == 7
+    lines = (finished / "log.txt").read_text().splitlines()
+    assert len(lines) == 8
+    assert "ahead on this machine, estimated from a short probe" in lines[2]
     audit = read_json(finished / "audit.json")
     assert audit["environment_calls"] == dict.fromkeys(audit["environment_calls"], 0)
     assert [event["what"] for event in audit["events"]] == ["started", "selected"]
@@ -128,6 +130,8 @@ def test_an_environment_may_come_later_and_final_happens_once(run, tiny, done):
     assert done == [("final", None)] * 2
     assert any("overwritten by name" in event["what"] for event in read_json(run / "audit.json")["events"])
 
+    assert main(["tune", "--reveal", str(run), "--task", "hopper"]) == 2
+    assert main(["tune", "--reveal", str(run), "--task", "strangers:Env-v0"]) == 2  # not imported
     others = reveal(run, quiet=True)
     assert len(others.scores) == 4
     assert all(row["true_return"] for row in read_csv(run / "results.csv"))

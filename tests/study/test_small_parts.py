@@ -8,10 +8,13 @@ import pytest
 from ilbrl.agents import AGENTS
 from ilbrl.base.errors import IlbrlError
 from ilbrl.base.records import from_json, to_plain
+from ilbrl.results.schema import Chosen, KnownRecord, Selection, TrustRecord, TuningRecord
+from ilbrl.results.tables import Candidate
 from ilbrl.rewards import Labels
+from ilbrl.study.duration import COMPILING, in_words, seconds_of
 from ilbrl.study.estimator import estimator_of
 from ilbrl.study.jobs import counted
-from ilbrl.study.session import duration
+from ilbrl.study.run import warned
 from ilbrl.study.study import Evaluation, Study
 from ilbrl.study.training import summary
 
@@ -98,8 +101,36 @@ def test_labels_are_searched_once_and_read_again(finished):
     assert len(labels.reward) == len(labels.nearest)
 
 
+def test_the_time_ahead_is_in_proportion_to_updates_and_to_the_machine(tiny):
+    from ilbrl.study.logs import load_logs, split
+    from ilbrl.study.training import training_jobs
+
+    parts = split(tiny, load_logs(tiny, quiet=True))
+    longer = replace(tiny, training=replace(tiny.training, updates=80))
+    (_, bc), (_, twice) = (training_jobs(study, parts) for study in (tiny, longer))
+    bare = replace(tiny, evaluation=Evaluation("importance"))  # costs no update
+    fixed = 2 * COMPILING
+    once = seconds_of(bc, bare, parts, 1e6) - fixed
+    # 4 members × 40 updates of batches of 16; networks 3 → 8 → 8 → 1 with biases, kept four times: see State
+    assert once == pytest.approx(4 * 40 * 2 * 16 * 4 * (4 * 8 + 9 * 8 + 9) / 1e6, rel=0.02)
+    assert seconds_of(twice, bare, parts, 1e6) - fixed == pytest.approx(2 * once)
+    assert seconds_of(bc, bare, parts, 2e6) - fixed == pytest.approx(once / 2)
+
+
+def test_warnings_are_about_the_policies_that_were_selected():
+    """Of two configurations with the same best seed, the selected one is far from the logs and valued highly."""
+    found = [Candidate("bc", number, 0, {}, distance=distance) for number, distance in ((0, 9.0), (1, 1.0))]
+    selection = Selection({"bc": Chosen(configuration=0, best_seed=0, value=12.0)})
+    tuning = TuningRecord(trust=TrustRecord(distance_limit=2.0, error=1.0), known={"expert": KnownRecord(truth=10.0)})
+    trust = to_plain(warned(tuning, found, selection).trust)
+    assert "bc (9.00)" in trust["distance_warning"]
+    assert "above the best known policy (10), where nothing was checked: bc (12)" in trust["value_warning"]
+    near = to_plain(warned(tuning, found, Selection({"bc": Chosen(configuration=1, best_seed=0, value=10.5)})).trust)
+    assert near["distance_warning"] is near["value_warning"] is None
+
+
 @pytest.mark.parametrize(
     ("seconds", "text"), [(0.4, "0 s"), (59.4, "59 s"), (60, "1 min 0 s"), (185, "3 min 5 s"), (7800, "2 h 10 min")]
 )
 def test_durations(seconds, text):
-    assert duration(seconds) == text
+    assert in_words(seconds) == text

@@ -85,7 +85,7 @@ def locked(path: Path, busy: str | None = None) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX if busy is None else fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.seek(0)
-            raise IlbrlError((busy or "").format(holder=file.read().strip() or "starting")) from None
+            raise IlbrlError((busy or "").replace("{holder}", file.read().strip() or "starting")) from None
         except (ModuleNotFoundError, OSError):
             pass
         file.truncate(0)

@@ -6,7 +6,7 @@ import json
 import shlex
 from dataclasses import dataclass, field, make_dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import tyro
 
@@ -42,15 +42,16 @@ OWN = "own"  # the preset for logs that are named by options alone
 class RunOptions:
     out: Path
     """The run folder; the same command continues there."""
-    executor: Literal["local", "ray"] = "local"
+    executor: str = "local"
+    """Who does the jobs: this machine (local) or a Ray cluster (ray)."""
     address: str | None = None
     """Of a Ray cluster ("auto": the one this machine belongs to); by default Ray starts on this machine."""
     change: bool = False
     """Go on in a folder whose study differed; only what depends on the difference is computed again."""
     again: bool = False
     """Repeat the final evaluation although it was done; the audit records it."""
-    dashboards: tuple[Literal["tensorboard", "wandb", "mlflow"], ...] = ()
-    """Where training metrics go besides the run folder."""
+    dashboards: tuple[str, ...] = ()
+    """Where training metrics go besides the run folder: tensorboard, wandb, mlflow."""
     quiet: bool = False
     """No progress, no lines per phase; log.txt has them."""
     json: bool = False
@@ -182,9 +183,13 @@ def _settings(table: dict[str, Any]) -> str:
 
 
 def _reveal(words: list[str], usage: str) -> int:
-    if len(words) != 1 or words[0].startswith("-"):
-        raise IlbrlError(f"--reveal takes one run folder\n\n{usage}")
-    folder = Path(words[0])
+    folder, task = Path(words[0] if words else "-"), words[2] if len(words) == 3 and words[1] == "--task" else None
+    if str(folder).startswith("-") or len(words) != (1 if task is None else 3):
+        raise IlbrlError(f"--reveal takes one run folder, and --task where a task is a module of your own\n\n{usage}")
+    if task is not None:
+        if (played := Study.load(folder / "study.toml").task) != task:
+            raise IlbrlError(f"--task {task}: the study in {folder} was played in {played}")
+        import_module_of(task)  # typed here, and so trusted
     scores = reveal(folder)
     best = sorted(scores.scores, key=lambda s: -(s.return_mean or 0.0))[:5]
     print(f"{len(scores.scores)} candidates that were not selected were played; the best of them:")

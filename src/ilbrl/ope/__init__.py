@@ -33,7 +33,7 @@ from ilbrl.ope.policies import (
     truth,
 )
 from ilbrl.ope.ranking import Check, kendall, rank_error, regret, spearman
-from ilbrl.ope.trust import SAYINGS, Trust, distance_warning, warnings, widen
+from ilbrl.ope.trust import SAYINGS, Trust, distance_warning, value_warning, warnings, widen
 
 __all__ = [
     "DEFAULT",
@@ -71,6 +71,7 @@ __all__ = [
     "regret",
     "spearman",
     "truth",
+    "value_warning",
     "warnings",
     "widen",
 ]

@@ -158,6 +158,8 @@ class Estimator:
     """(config, seeds) → updates of networks that each policy costs, for progress bars and job sizes."""
     preparation: Callable[[Any, Sequence[int]], int] = lambda config, seeds: 0
     """(config, seeds) → updates of networks that `prepare` costs, whatever the number of policies."""
+    networks: Callable[[Any], Any] = lambda config: config if hasattr(config, "hidden") else None
+    """config → the hyper-parameters of the networks it trains (hidden, batch_size); None: it trains none."""
     blind: bool = False
     """Whether a calibration also values each known policy from evidence without its own logs."""
     pessimistic: bool = False

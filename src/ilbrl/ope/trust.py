@@ -128,11 +128,17 @@ def warnings(estimates: Estimates, limit: float, best_truth: float, error: float
         said.append(f"no value: {_listed(f'{name} ({estimates[name].verdict})' for name in void)}")
     if far := distance_warning({name: e.distance for name, e in found.items()}, limit):
         said.append(far)
-    if high := [f"{name} ({e.value:.4g})" for name, e in found.items() if e.value > best_truth + error]:
-        said.append(
-            f"valued above the best known policy ({best_truth:.4g}), where nothing was checked: {_listed(high)}"
-        )
+    if high := value_warning({name: e.value for name, e in found.items()}, best_truth, error):
+        said.append(high)
     return said
+
+
+def value_warning(values: Mapping[str, float], best_truth: float, error: float) -> str | None:
+    """A sentence that names the policies valued above every known one; None where there are none."""
+    high = [f"{name} ({value:.4g})" for name, value in values.items() if value > best_truth + error]
+    if not high:
+        return None
+    return f"valued above the best known policy ({best_truth:.4g}), where nothing was checked: {_listed(high)}"
 
 
 def distance_warning(distances: Mapping[str, float], limit: float) -> str | None:

@@ -169,6 +169,7 @@ class TrustRecord:
     distances: dict[str, float | None] = field(default_factory=dict)  # of the known policies
     distance_limit: float | None = None  # the verdict speaks about no policy beyond it
     distance_warning: str | None = None  # selected policies beyond it
+    value_warning: str | None = None  # selected policies that are valued above every known one
     error: float | None = None  # of the estimator on the known policies, in the units of the values
 
 

@@ -80,9 +80,11 @@ def _is_whole(job: Path, recorded: str | None) -> bool:
 
 
 def _without_warning(plain: Any) -> Any:
-    """tuning.json gets a warning about the selected policies after its job is done."""
+    """tuning.json gets warnings about the selected policies after its job is done."""
     trust = plain.get("trust") if isinstance(plain, Mapping) else None
-    return {**plain, "trust": {**trust, "distance_warning": None}} if isinstance(trust, Mapping) else plain
+    if not isinstance(trust, Mapping):
+        return plain
+    return {**plain, "trust": {**trust, "distance_warning": None, "value_warning": None}}
 
 
 def _plain(path: Path) -> Any:

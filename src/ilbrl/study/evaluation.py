@@ -22,13 +22,12 @@ from ilbrl.study.jobs import Assignment, Job, counted, fingerprint
 from ilbrl.study.logs import Parts
 from ilbrl.study.study import Study
 
-PARTS_READ = ("training_expert", "training_logs", "evaluation_expert", "evaluation_logs", "validation")
-"""Of the training part only its normaliser, and the expert's steps where logs carry no rewards."""
 CLONING = 20_000  # updates of a clone at most; never more than a candidate's
 
 
 def _data(parts: Parts) -> dict[str, str]:
-    return {name: parts.hashes[name] for name in PARTS_READ}
+    """All parts; of the training data only its normaliser, and the expert's steps where logs carry no rewards."""
+    return dict(parts.hashes)
 
 
 def preparation_job(study: Study, parts: Parts) -> Job | None:

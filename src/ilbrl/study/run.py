@@ -18,7 +18,7 @@ from ilbrl.base.errors import IlbrlError
 from ilbrl.base.records import read_json
 from ilbrl.policy import Policy
 from ilbrl.results.folder import remedy
-from ilbrl.results.schema import EvaluatedRecord, LabelsRecord, Scores, Selection, TrainedRecord, TuningRecord
+from ilbrl.results.schema import EvaluatedRecord, LabelsRecord, Scores, Selection, TuningRecord
 from ilbrl.results.tables import (
     Candidate,
     CurveRow,
@@ -30,15 +30,16 @@ from ilbrl.results.tables import (
     with_scores,
 )
 from ilbrl.study import final
+from ilbrl.study.duration import in_words, time_ahead
 from ilbrl.study.estimator import estimator_of, rule_of
 from ilbrl.study.evaluation import calibration_job, evaluation_job, jobs_before
 from ilbrl.study.jobs import Job, read_result
 from ilbrl.study.logs import Logs, Parts, describe, examine, load_logs, require_playable
 from ilbrl.study.logs import split as split_logs
 from ilbrl.study.selection import select
-from ilbrl.study.session import Session, all_updates, do, duration, open_session, showing_progress
+from ilbrl.study.session import Session, all_updates, do, open_session, showing_progress
 from ilbrl.study.study import Study
-from ilbrl.study.training import label_job, training_jobs
+from ilbrl.study.training import label_job, read_trained, training_jobs
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,7 @@ def run(
         before = _candidates_calls()
         with envs.closed("a study before its selection"):
             parts = prepare(s)
+            say_time_ahead(s, parts)
             with showing_progress(s, parts) as working:
                 tuning = calibrate(working, parts)
                 trained = train(working, parts)
@@ -98,7 +100,7 @@ def run(
         played = final.play_once(s, parts, found, selection, again) if study.task else None
         write_results(s, found, selection)
         s.auditor.finish()
-        s.say(f"done in {duration(time.monotonic() - s.started)}: {out}")
+        s.say(f"done in {in_words(time.monotonic() - s.started)}: {out}")
         return StudyResult(out, tuning, selection, played, parts.roles)
 
 
@@ -127,7 +129,7 @@ def reveal(out: Path, *, executor: str = "local", quiet: bool = False, **options
         started = time.monotonic()
         scores = final.play_others(s, parts, found, selection)
         write_results(s, found, selection)
-        took = duration(time.monotonic() - started)
+        took = in_words(time.monotonic() - started)
         s.say(f"reveal: {len(scores.scores)} policies that were not selected ({took})")
         return scores
 
@@ -156,6 +158,14 @@ def prepare(s: Session) -> Parts:
     return parts
 
 
+def say_time_ahead(s: Session, parts: Parts) -> None:
+    """Before the long phases: how long they will take, where the jobs are done on this machine."""
+    jobs = [*jobs_before(s.study, parts), calibration_job(s.study, parts), *training_jobs(s.study, parts)]
+    missing = [job for job in jobs if not s.store.has(job)]
+    if s.auditor.audit.executor == "local" and (said := time_ahead(s.study, parts, missing)):
+        s.say(f"    {said}")
+
+
 def _refuse_changed(s: Session, logs: Logs) -> None:
     """Other logs under the same names: recorded, and refused once true scores are known."""
     for difference in s.auditor.changed_data(logs):
@@ -178,7 +188,7 @@ def calibrate(s: Session, parts: Parts) -> TuningRecord:
     assert tuning.trust is not None
     s.finished(
         "tuning",
-        f"{tuning.estimator}: setting {tuning.chosen} of {len(tuning.configurations)} is the best on"
+        f"{tuning.estimator}: setting {(tuning.chosen or 0) + 1} of {len(tuning.configurations)} is the best on"
         f" {'the known policies' if parts.known else 'clones of the logs, for no policy behind them is known'};"
         f" verdict: {tuning.trust.verdict} ({'; '.join(tuning.trust.reasons)})",
         started,
@@ -191,7 +201,7 @@ def train(s: Session, parts: Parts) -> list[Job]:
     started, jobs = time.monotonic(), training_jobs(s.study, parts)
     folders = do(s, parts, jobs)
     s.keep_table("curves.csv", CurveRow, join_tables(CurveRow, [path / "curves.csv" for path in folders], remedy))
-    results = [read_result(path, TrainedRecord) for path in folders]
+    results = [read_trained(path) for path in folders]
     s.auditor.note(device=", ".join(sorted({result.device for result in results})))
     diverged = sum(m.diverged_at >= 0 for result in results for m in result.members)
     members, algorithms = sum(job.members for job in jobs), len(s.study.search.algorithms)
@@ -220,7 +230,7 @@ def _keep_values(s: Session, folders: Sequence[Path]) -> None:
 
 def candidates(s: Session, trained: Sequence[Job], evaluated: Sequence[Job]) -> list[Candidate]:
     """Every candidate with its estimates."""
-    folders = {s.store.path(job.id): read_result(s.store.path(job.id), TrainedRecord) for job in trained}
+    folders = {s.store.path(job.id): read_trained(s.store.path(job.id)) for job in trained}
     return candidates_of_jobs(folders, [read_result(s.store.path(job.id), EvaluatedRecord) for job in evaluated])
 
 
@@ -235,11 +245,7 @@ def select_and_export(s: Session, found: Sequence[Candidate], tuning: TuningReco
     overall = selection.overall
     if new:
         s.auditor.event("selected" if overall else "nothing selected")
-    best = {c.algorithm: c for c in found if c.policy_seed == selection.algorithms[c.algorithm].best_seed}
-    chosen_best = {c.algorithm: c for c in final.chosen_candidates(list(best.values()), selection)}
-    assert tuning.trust is not None
-    trust = replace(tuning.trust, distance_warning=distance_warning(chosen_best, tuning))
-    s.keep("tuning.json", replace(tuning, trust=trust))
+    s.keep("tuning.json", warned(tuning, found, selection))
     write_results(s, found, selection)
     what = f"{overall.algorithm}, configuration {overall.configuration}: {overall.reason}" if overall else None
     s.finished("selection", what or selection.nothing or "", started)
@@ -272,11 +278,24 @@ def _export(s: Session, found: Sequence[Candidate], selection: Selection, tuning
     return replace(selection, algorithms=algorithms, overall=overall)
 
 
-def distance_warning(best: Mapping[str, Candidate], tuning: TuningRecord) -> str | None:
-    """Which of the best policies lead farther from the data than the known policies vouch for."""
-    limit = tuning.trust.distance_limit if tuning.trust else None
-    distances = {name: c.distance for name, c in best.items() if c.distance is not None}
-    return None if limit is None else ope.distance_warning(distances, limit)
+def warned(tuning: TuningRecord, found: Sequence[Candidate], selection: Selection) -> TuningRecord:
+    """With warnings about the best policies: led farther from the data, or valued higher, than any known policy."""
+    assert tuning.trust is not None
+    limit, error = tuning.trust.distance_limit, tuning.trust.error or 0.0
+    best = [c for c in final.chosen_candidates(found, selection) if c.policy_seed == _best_seed(c, selection)]
+    distances = {c.algorithm: c.distance for c in best if c.distance is not None}
+    values = {name: entry.value for name, entry in selection.algorithms.items() if entry.value is not None}
+    truths = [known.truth for known in tuning.known.values() if known.truth is not None]
+    trust = replace(
+        tuning.trust,
+        distance_warning=None if limit is None else ope.distance_warning(distances, limit),
+        value_warning=ope.value_warning(values, max(truths), error) if truths else None,
+    )
+    return replace(tuning, trust=trust)
+
+
+def _best_seed(c: Candidate, selection: Selection) -> int | None:
+    return selection.algorithms[c.algorithm].best_seed
 
 
 def write_results(s: Session, found: Sequence[Candidate], selection: Selection) -> None:

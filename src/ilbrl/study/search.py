@@ -22,16 +22,16 @@ import re
 import zlib
 from collections.abc import Callable
 from dataclasses import fields, replace
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 import numpy as np
 
 from ilbrl.agents import AGENTS
 from ilbrl.base.errors import IlbrlError
 from ilbrl.learning.config import TRACED, check_value, static_fields
-from ilbrl.study.study import EVERY, Search
+from ilbrl.study.study import EVERY, Ranges, Search
 
-RANGES = ("default", "paper")
+RANGES = get_args(Ranges)
 
 
 class Configuration(NamedTuple):

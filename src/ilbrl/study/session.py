@@ -18,15 +18,17 @@ from ilbrl.base.progress import Advance, progress
 from ilbrl.base.records import differences, write_csv, write_json
 from ilbrl.envs.tasks import require_imported
 from ilbrl.learning.loggers import DASHBOARDS, require_dashboards
-from ilbrl.results.schema import TrainedRecord, TuningRecord
+from ilbrl.results.schema import TuningRecord
 from ilbrl.study import executors
 from ilbrl.study.audit import Auditor
+from ilbrl.study.duration import in_words
 from ilbrl.study.estimator import estimator_of
 from ilbrl.study.evaluation import calibration_job, jobs_before
-from ilbrl.study.jobs import Job, Store, digest, read_result
+from ilbrl.study.jobs import Job, Store, digest
 from ilbrl.study.logs import Parts
 from ilbrl.study.search import draw
 from ilbrl.study.study import Study
+from ilbrl.study.training import read_trained
 
 PHASES = ("logs", "split", "tuning", "training", "evaluation", "selection", "final")
 MOST_POLICIES = 100_000  # of one study
@@ -55,7 +57,7 @@ class Session:
     def finished(self, phase: str, what: str, started: float) -> None:
         """One line about a finished phase."""
         number = f"{PHASES.index(phase) + 1}/{len(PHASES)}"
-        self.say(f"{number} {phase:<11}{what} ({duration(time.monotonic() - started)})")
+        self.say(f"{number} {phase:<11}{what} ({in_words(time.monotonic() - started)})")
 
     def keep(self, name: str, record: Any) -> None:
         """Write a JSON file of the run folder, and record in the audit what it is."""
@@ -187,7 +189,7 @@ def planned_updates(study: Study, tuning: TuningRecord | None = None) -> int:
 
 def _tell_dashboards(s: Session, job: Job) -> None:
     result = s.store.path(job.id)
-    members = [m.policy.removesuffix(".safetensors") for m in read_result(result, TrainedRecord).members]
+    members = [m.policy.removesuffix(".safetensors") for m in read_trained(result).members]
     for name in s.dashboards:
         with DASHBOARDS[name](s.folder / name, f"{job.inputs['algorithm']}-{job.id[-8:]}", members) as log:
             for line in (result / "metrics.jsonl").read_text().splitlines():
@@ -197,13 +199,3 @@ def _tell_dashboards(s: Session, job: Job) -> None:
 def note(folder: Path, line: str) -> None:
     """Into log.txt alone."""
     append(folder / "log.txt", f"{datetime.now().isoformat(timespec='seconds')}  {line}")
-
-
-def duration(seconds: float) -> str:
-    """`41 s`, `3 min 5 s`, `2 h 10 min`."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from ilbrl.agents.fit import DIVERGENCE_FACTOR
 from ilbrl.base import records
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Reading
@@ -20,6 +21,7 @@ from ilbrl.ope import DEFAULT
 if TYPE_CHECKING:
     from ilbrl.study.run import StudyResult
 
+Ranges = Literal["default", "paper"]
 EVERY = "all"  # in search.ranges: every algorithm that has the setting
 PRESETS = Path(__file__).parent / "presets"
 SEEDS_PER_STUDY = 1000
@@ -77,7 +79,7 @@ class Search:
     algorithms: tuple[str, ...] = ("ilbrl", "bc")
     configurations: int = 10
     """Draws per algorithm."""
-    preset: Literal["default", "paper"] = "default"
+    preset: Ranges = "default"
     """Ranges to start from: ours, or exactly the paper's."""
     ranges: dict[str, str] = field(default_factory=dict)
     """Changes to them: `ilbrl.lam` → `loguniform(0.1, 4)`; `all.hidden` → `[64, 64]` sets it wherever it exists."""
@@ -91,7 +93,7 @@ class Training:
     """Policy seeds per configuration."""
     updates: int = 1_000_000
     """Of each member: 400 epochs of 2,500 minibatches in the paper."""
-    divergence_factor: float = 100.0
+    divergence_factor: float = DIVERGENCE_FACTOR
     """A member whose mean |Q| exceeds this many times what its rewards allow is frozen and marked."""
     members_per_job: int = 60
     """Largest population trained as one program. Part of the study, so that every executor groups alike."""

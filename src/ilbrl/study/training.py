@@ -7,6 +7,7 @@ configurations × policy seeds of one algorithm as one population. Both read the
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -14,14 +15,16 @@ import numpy as np
 from ilbrl.agents import AGENTS
 from ilbrl.agents.agent import prepare
 from ilbrl.agents.fit import Learned, fit
+from ilbrl.base.errors import IlbrlError
 from ilbrl.base.provenance import versions
 from ilbrl.base.records import from_json, to_plain, write_csv
 from ilbrl.learning.batches import Spec
 from ilbrl.learning.loggers import json_lines, together
+from ilbrl.results.folder import remedy
 from ilbrl.results.schema import LabelsRecord, TrainedMember, TrainedRecord
 from ilbrl.results.tables import CurveRow
 from ilbrl.rewards import Labels, soft_support
-from ilbrl.study.jobs import Assignment, Job, counted
+from ilbrl.study.jobs import Assignment, Job, counted, read_result
 from ilbrl.study.logs import Parts
 from ilbrl.study.search import Configuration, draw, grouped
 from ilbrl.study.study import Study
@@ -133,6 +136,17 @@ def train_group(task: Assignment) -> None:
             versions(),
         )
     )
+
+
+def read_trained(folder: Path) -> TrainedRecord:
+    """The result of a `train` job. Its names become paths, so they are refused unless they are plain."""
+    found = read_result(folder, TrainedRecord)
+    names = [member.policy for member in found.members]
+    if found.algorithm not in AGENTS or any(Path(name).name != name for name in names):
+        raise IlbrlError(
+            f"{folder / 'result.json'}: names what is no algorithm or no file of its job; {remedy(folder)}"
+        )
+    return found
 
 
 def _is_labelled(algorithm: str) -> bool:

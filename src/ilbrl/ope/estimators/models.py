@@ -246,6 +246,7 @@ ESTIMATOR = Estimator(
     estimate=estimate,
     choices=choices,
     prepare=prepare,
+    networks=lambda config: config.dynamics,
     preparation=lambda config, seeds: int(config.dynamics.updates) * config.members * len(seeds),
     blind=True,
     pessimistic=True,

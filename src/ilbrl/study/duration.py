@@ -1,0 +1,92 @@
+"""How long a study will take: an estimate before it starts, from what its networks cost and a short probe.
+
+An update passes through each of its networks about as often as the state of training holds it (parameters, two moments
+of Adam, a target), so one multiplication and one addition per number of that state and row of the batch is what it
+costs. The probe says how many of these this machine does in a second. Expect a factor of two either way.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ilbrl.agents import AGENTS
+from ilbrl.base.records import from_json
+from ilbrl.learning.batches import Spec
+from ilbrl.study.estimator import estimator_of
+from ilbrl.study.jobs import Job
+from ilbrl.study.logs import Parts
+from ilbrl.study.study import Study
+
+COMPILING = 8.0  # seconds of each job that are not updates: compilation above all
+EFFICIENCY = 0.6  # of the probe's rate that training reaches with its many small operations
+SIDE, PRODUCTS = 256, 100  # of the probe: square matrices as large as a usual layer
+SHORTER = "fewer --configurations, --seeds or --updates make it shorter"
+
+
+def time_ahead(study: Study, parts: Parts, missing: Sequence[Job]) -> str | None:
+    """A sentence about jobs that are still to be done, and about valuing what they train; None where none is."""
+    if not missing:
+        return None
+    rate = EFFICIENCY * operations_per_second()
+    seconds = sum(seconds_of(job, study, parts, rate) for job in missing)
+    return f"about {in_words(seconds)} ahead on this machine, estimated from a short probe; {SHORTER}"
+
+
+def seconds_of(job: Job, study: Study, parts: Parts, rate: float) -> float:
+    """rate: multiplications and additions per second."""
+    spec, chosen = Spec.of(parts.composition.training), estimator_of(study)
+    valuing = mlp_operations(chosen.estimator.networks(chosen.config), spec)
+    if job.kind == "train":
+        config = from_json(AGENTS[job.inputs["algorithm"]].Config, job.inputs["configurations"][0]["config"], job.id)
+        evaluated = job.members * chosen.estimator.updates(chosen.config, chosen.seeds)
+        operations = job.updates * agent_operations(job.inputs["algorithm"], config, spec) + evaluated * valuing
+        return 2 * COMPILING + operations / rate  # training, and the evaluation of what it trains
+    if job.kind == "clone":
+        return COMPILING + job.updates * agent_operations("bc", AGENTS["bc"].presets["default"], spec) / rate
+    return COMPILING + job.updates * valuing / rate
+
+
+def agent_operations(algorithm: str, config: Any, spec: Spec) -> float:
+    """Of one update of one member."""
+    learner = AGENTS[algorithm].solver.learner
+    state = jax.eval_shape(lambda key: learner.init(config, spec, key), jax.random.key(0))
+    return 2.0 * config.batch_size * sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(state))
+
+
+def mlp_operations(config: Any, spec: Spec) -> float:
+    """Of one update of a network (s, a) → a state or a value: forwards, and backwards for inputs and weights."""
+    if config is None:
+        return 0.0
+    sizes = (spec.obs_dim + spec.act_dim, *config.hidden, spec.obs_dim)
+    return 6.0 * config.batch_size * sum(a * b for a, b in itertools.pairwise(sizes))
+
+
+def operations_per_second() -> float:
+    """Multiplications and additions, measured in a fraction of a second."""
+
+    @jax.jit
+    def multiply(matrix: jax.Array) -> jax.Array:
+        return jax.lax.fori_loop(0, PRODUCTS, lambda _, m: jnp.tanh(m @ matrix), matrix)
+
+    matrix = jnp.eye(SIDE)
+    multiply(matrix).block_until_ready()  # compiled here
+    started = time.perf_counter()
+    multiply(matrix).block_until_ready()
+    return 2.0 * SIDE**3 * PRODUCTS / (time.perf_counter() - started)
+
+
+def in_words(seconds: float) -> str:
+    """`41 s`, `3 min 5 s`, `2 h 10 min`."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
