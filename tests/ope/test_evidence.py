@@ -34,6 +34,13 @@ def test_a_split_becomes_evidence(linear):
     assert len(evidence.initial_observations) >= 20 or len(evidence.initial_observations) > sum(held_out)
     np.testing.assert_array_equal(evidence.spec.obs_mean, Spec.of(composition.training).obs_mean)
     assert evidence.reward == "logged"
+    assert {name: len(rows) for name, rows in evidence.training.items()} == {
+        "expert": len(composition.training_expert),
+        "logs": len(composition.training_logs),
+    }
+    rest = evidence.without("logs")
+    assert rest is not None
+    assert set(rest.training) == {"expert"}
 
 
 def test_few_held_out_episodes_bring_the_initial_states_of_all(logs):

@@ -73,6 +73,13 @@ def test_models_are_trained_once_and_found_again(found, evidence, workplace, mon
     assert again["good"].value == pytest.approx(found[0]["good"].value, rel=1e-5)
 
 
+def test_models_also_learn_from_the_rows_that_policies_were_trained_on(evidence, monkeypatch):
+    seen = []
+    monkeypatch.setattr(models, "train", lambda logs, *rest, **options: seen.extend(logs))
+    estimator.trained(replace(evidence, training={"expert": evidence.logs["expert"]}), CONFIG, 0)
+    assert [len(log) for log in seen] == [2 * len(evidence.logs["expert"]), len(evidence.logs["logs"])]
+
+
 def test_logs_without_rewards_rank_the_same(linear, evidence, workplace):
     """Closeness to the expert: the policy that acts like the expert is worth more, and a step is worth at most 1."""
     logs = {name: replace(log, rewards=None) for name, log in evidence.logs.items()}

@@ -130,6 +130,8 @@ class Evidence:
     horizon: int  # the logs' own time limit: the length of their longest episode
     closeness: Closeness | None = None  # the intrinsic reward, where the logs carry none
     notes: tuple[str, ...] = field(default=())  # reservations: each is a reason for care
+    training: Mapping[str, Dataset] = field(default_factory=dict)
+    """name → further rows of that log, which policies were trained on: good for learning dynamics, not for values."""
 
     @staticmethod
     def of(
@@ -202,7 +204,7 @@ class Evidence:
 
     @staticmethod
     def of_composition(composition: Composition, intrinsic: bool | None = None) -> Evidence:
-        """The evaluation and validation parts of a split, under the names "expert" and "logs".
+        """The evaluation and validation parts of a split, under the names "expert" and "logs", and the training part.
 
         The normaliser is that of the training data, and closeness is measured to the expert episodes trained on.
         """
@@ -210,7 +212,9 @@ class Evidence:
         assert validation.is_expert is not None
         by_expert = validation.is_expert[validation.episode_starts]
         halves = {"expert": by_expert, "logs": ~by_expert}
-        return Evidence.of(
+        apart = {"expert": composition.expert_held_out, "logs": composition.logs_held_out}
+        trained_on = {"expert": composition.training_expert, "logs": composition.training_logs}
+        evidence = Evidence.of(
             {"expert": composition.evaluation_expert, "logs": composition.evaluation_logs},
             held_out={name: validation.episodes(np.flatnonzero(half)) for name, half in halves.items()},
             spec=Spec.of(composition.training),
@@ -218,10 +222,11 @@ class Evidence:
             intrinsic=intrinsic,
             notes=tuple(
                 f"the log {name} is too small to be split: evaluation reads the episodes that policies were trained on"
-                for name, apart in (("expert", composition.expert_held_out), ("logs", composition.logs_held_out))
-                if not apart
+                for name in apart
+                if not apart[name]
             ),
         )
+        return replace(evidence, training={name: data for name, data in trained_on.items() if apart[name]})
 
     @property
     def reward(self) -> Reward:
@@ -234,8 +239,10 @@ class Evidence:
 
     def without(self, log: str) -> Evidence | None:
         """The same without the rows of one log; None where nothing would be left. Initial states and horizon stay."""
-        rest = {name: data for name, data in self.logs.items() if name != log}
-        return replace(self, logs=rest) if rest else None
+        rest, training = (
+            {name: data for name, data in part.items() if name != log} for part in (self.logs, self.training)
+        )
+        return replace(self, logs=rest, training=training) if rest else None
 
     def rewarded(self, episodes: Dataset) -> Dataset:
         """Other episodes with the reward that is valued here."""

@@ -1,11 +1,12 @@
-"""Imagined in learned models: every policy is played in an ensemble of dynamics models (`ilbrl.models`).
+"""Rollouts in learned models: every policy is played in an ensemble of dynamics models (`ilbrl.models`).
 
     V = mean over members k and initial states s₀ of  Σ_{t < H} γ^t (r_k − c · σ_r · u),    by default γ = 1
 
 the return of an episode, the very quantity that a final score is. u is the members' disagreement about the next
 state along the rollout, 1 on a usual logged step; c is the `penalty` on it. The models are trained once per evidence,
-whatever the number of policies, and kept in the workplace. Logs without rewards are scored by closeness to the expert.
-(`ilbrl.models.rollouts` has the whole equation, with its noise and its limits.)
+whatever the number of policies, and kept in the workplace. They learn from all rows, also those that policies were
+trained on. Logs without rewards are scored by closeness to the expert. (`ilbrl.models.rollouts` has the whole equation,
+with its noise and its limits.)
 
 A calibration takes another c, of `penalties`, only if it orders known policies better, with and without their own logs;
 one rollout serves all penalties. When each model stops and which models serve is decided by held-out episodes
@@ -27,6 +28,7 @@ import numpy as np
 
 from ilbrl import models
 from ilbrl.base.errors import IlbrlError
+from ilbrl.data import concatenate
 from ilbrl.learning.config import EPISODIC
 from ilbrl.learning.loggers import Log
 from ilbrl.learning.population import forget_checkpoint
@@ -121,7 +123,9 @@ def trained(
 ) -> models.Models:
     """The models of this evidence: from the workplace if they are there, else trained and left there."""
     bare = evidence.closeness is not None  # closeness needs no learned reward
-    logs = {name: replace(data, rewards=None) if bare else data for name, data in evidence.logs.items()}
+    parts = {name: [data, evidence.training.get(name)] for name, data in evidence.logs.items()}
+    joined = {name: concatenate([part for part in both if part is not None]) for name, both in parts.items()}
+    logs = {name: replace(data, rewards=None) if bare else data for name, data in joined.items()}
     described = [[data.content_hash for data in logs.values()], asdict(config.dynamics), config.members, seed]
     key = hashlib.sha256(json.dumps(described).encode()).hexdigest()[:16]
     file = None if workplace is None else workplace / f"models-{key}.safetensors"
@@ -202,7 +206,7 @@ def _play(
     config: Config,
     quiet: bool,
 ) -> Imagined:
-    """Imagined of all policies; those that sample their actions are played apart from the others."""
+    """Rollouts of all policies; those that sample their actions are played apart from the others."""
     first = evidence.initial_observations
     starts = first[np.linspace(0, len(first) - 1, min(config.starts, len(first))).astype(int)]
     score = None if evidence.closeness is None else _score(evidence.closeness, ensemble)
