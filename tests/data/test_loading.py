@@ -11,7 +11,7 @@ import pytest
 import ilbrl
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import from_arrays, save
-from ilbrl.data.loading import Spec, parse
+from ilbrl.data.loading import DatasetText, parse
 
 
 @pytest.fixture
@@ -31,17 +31,17 @@ def logs(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("text", "spec"),
     [
-        ("hopper/medium", Spec("hopper/medium")),
-        ("hopper/medium:400_000steps", Spec("hopper/medium", count=400_000)),
-        ("logs.hdf5:18ep", Spec("logs.hdf5", count=18, unit="episodes")),
-        ("logs.hdf5:18steps", Spec("logs.hdf5", count=18)),
-        ("d4rl:a/b.dat", Spec("a/b.dat", "d4rl")),
-        ("npz:a:5steps", Spec("a", "npz", 5)),
-        ("odd:name.npz", Spec("odd:name.npz")),
-        ("logs.npz:five", Spec("logs.npz:five")),
+        ("hopper/medium", DatasetText("hopper/medium")),
+        ("hopper/medium:400_000steps", DatasetText("hopper/medium", count=400_000)),
+        ("logs.hdf5:18ep", DatasetText("logs.hdf5", count=18, unit="episodes")),
+        ("logs.hdf5:18steps", DatasetText("logs.hdf5", count=18)),
+        ("d4rl:a/b.dat", DatasetText("a/b.dat", "d4rl")),
+        ("npz:a:5steps", DatasetText("a", "npz", 5)),
+        ("odd:name.npz", DatasetText("odd:name.npz")),
+        ("logs.npz:five", DatasetText("logs.npz:five")),
     ],
 )
-def test_parse(text: str, spec: Spec) -> None:
+def test_parse(text: str, spec: DatasetText) -> None:
     assert parse(text) == spec
 
 

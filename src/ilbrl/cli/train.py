@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from dataclasses import asdict, dataclass, field, make_dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ import tyro
 from ilbrl.agents import AGENTS
 from ilbrl.agents.fit import DIVERGENCE_FACTOR, Learned, fit
 from ilbrl.base.errors import IlbrlError
+from ilbrl.base.records import to_plain
 from ilbrl.cli.named import load_both, value_of
 from ilbrl.data import Reading
 from ilbrl.rewards import Logits
@@ -22,7 +22,7 @@ EXAMPLE = "ilbrl train ilbrl --expert hopper/expert:2ep --logs hopper/medium:400
 
 
 @dataclass(frozen=True)
-class Run:
+class TrainOptions:
     expert: str
     """The expert's episodes: a file or a built-in name; `:2ep` takes the first two episodes."""
     logs: str
@@ -79,7 +79,7 @@ def main(words: list[str]) -> int:
     return int(learned.diverged.all())
 
 
-def _parse(agent: str, words: list[str]) -> tuple[Run, Any]:
+def _parse(agent: str, words: list[str]) -> tuple[TrainOptions, Any]:
     """The run and the hyper-parameters: those of the preset, changed by the options that follow."""
     presets = AGENTS[agent].presets
     named = value_of("--preset", words, "default")
@@ -88,7 +88,7 @@ def _parse(agent: str, words: list[str]) -> tuple[Run, Any]:
     arguments = make_dataclass(
         "Arguments",
         [
-            ("run", Annotated[Run, tyro.conf.FlagCreatePairsOff]),
+            ("run", Annotated[TrainOptions, tyro.conf.FlagCreatePairsOff]),
             ("preset", str, field(default=named)),
             ("config", AGENTS[agent].Config, field(default=presets[named])),
         ],
@@ -116,9 +116,7 @@ def _as_json(learned: Learned) -> dict[str, Any]:
                 "policy": str(path),
                 "diverged_at": int(learned.fitted.diverged_at[p]),
                 **{
-                    name: float(values[-1, p]) if math.isfinite(values[-1, p]) else None
-                    for name, values in learned.fitted.metrics.items()
-                    if name != "update"
+                    name: to_plain(values[-1, p]) for name, values in learned.fitted.metrics.items() if name != "update"
                 },
             }
             for p, (seed, path) in enumerate(zip(learned.seeds, learned.files))
@@ -126,7 +124,7 @@ def _as_json(learned: Learned) -> dict[str, Any]:
     }
 
 
-def _as_text(learned: Learned, run: Run) -> str:
+def _as_text(learned: Learned, run: TrainOptions) -> str:
     fitted, what = (
         learned.fitted,
         f"{learned.agent}: {len(learned.policies)} policies × {learned.fitted.updates:,} updates",

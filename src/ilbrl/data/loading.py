@@ -28,7 +28,7 @@ _UNITS: dict[str, Unit] = {"ep": "episodes", "steps": "transitions"}
 
 
 @dataclass(frozen=True)
-class Spec:
+class DatasetText:
     """What a dataset text says: [format:]where[:count]."""
 
     where: str
@@ -37,22 +37,22 @@ class Spec:
     unit: Unit = "transitions"
 
 
-def parse(text: str) -> Spec:
+def parse(text: str) -> DatasetText:
     prefix, _, rest = text.partition(":")
     format = prefix if rest and prefix in FORMATS else None
     where = text if format is None else rest
     if _exists(where):  # a file may be named like a count
-        return Spec(where, format)
+        return DatasetText(where, format)
     counted = _COUNT.search(where)
     if counted is not None:
-        return Spec(where[: counted.start()], format, int(counted[1]), _UNITS[counted[2]])
+        return DatasetText(where[: counted.start()], format, int(counted[1]), _UNITS[counted[2]])
     if almost := _ALMOST.search(where):
         number = re.sub(r"\D", "", almost[0])[:15]
         raise IlbrlError(
             f"{text}: after the colon stands how much to take: :{number}ep for the first episodes, :{number}steps for"
             " the first transitions"
         )
-    return Spec(where, format)
+    return DatasetText(where, format)
 
 
 def load(what: str | Path, reading: Reading | None = None, *, quiet: bool = False) -> Dataset:
@@ -75,7 +75,7 @@ def _exists(where: str) -> bool:
         return False
 
 
-def _whole(spec: Spec, reading: Reading, quiet: bool) -> Dataset:
+def _whole(spec: DatasetText, reading: Reading, quiet: bool) -> Dataset:
     where, told = Path(spec.where), bool(reading.names) or reading.max_episode_steps is not None
     if spec.format is None and not _exists(spec.where):  # your own folder hopper/medium comes first
         from ilbrl.data import benchmark
@@ -113,13 +113,13 @@ def _refuse_names(told: bool, where: str, kind: str) -> None:
         )
 
 
-def _enough(spec: Spec) -> int | None:
+def _enough(spec: DatasetText) -> int | None:
     """How many transitions of a built-in dataset to collect: fewer are the first rows of more."""
     per_unit = 1000 if spec.unit == "episodes" else 1  # no episode is longer
     return None if spec.count is None else spec.count * per_unit
 
 
-def _first(dataset: Dataset, spec: Spec) -> Dataset:
+def _first(dataset: Dataset, spec: DatasetText) -> Dataset:
     if spec.count is None:
         return dataset
     available = dataset.num_episodes if spec.unit == "episodes" else len(dataset)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ilbrl.base.files import written_whole
+from ilbrl.base.records import to_plain
 from ilbrl.data.actions import log_prob_errors
 from ilbrl.data.dataset import Dataset
 
@@ -38,7 +39,7 @@ def _facts(dataset: Dataset) -> dict[str, Any]:
         "lengths": spread(dataset.episode_lengths),
         "returns": None if returns is None else spread(returns),
         "episode_lengths": dataset.episode_lengths.tolist(),
-        "episode_returns": None if returns is None else [_number(value) for value in returns],
+        "episode_returns": None if returns is None else to_plain(returns),
         "ranges": {name: _ranges(array) for name, array in columns(dataset).items()},
         "behaviour_policy": _behaviour(dataset),
     }
@@ -52,7 +53,7 @@ def columns(dataset: Dataset) -> dict[str, np.ndarray]:
 
 def spread(values: np.ndarray) -> dict[str, float | None]:
     kinds = {"min": np.min, "median": np.median, "mean": np.mean, "max": np.max}
-    return {kind: _number(measure(values)) for kind, measure in kinds.items()} if len(values) else dict.fromkeys(kinds)
+    return {kind: to_plain(measure(values)) for kind, measure in kinds.items()} if len(values) else dict.fromkeys(kinds)
 
 
 def sparkline(values: np.ndarray, width: int = 24) -> str:
@@ -97,7 +98,7 @@ def _ranges(matrix: np.ndarray) -> dict[str, list[float | None]]:
     for i in range(matrix.shape[1]):  # column by column, so that no second matrix is held
         column = matrix[:, i].astype(np.float64)
         for name, measure in measures.items():
-            ranges[name].append(_number(measure(column)))
+            ranges[name].append(to_plain(measure(column)))
     return ranges
 
 
@@ -118,11 +119,5 @@ def _behaviour(dataset: Dataset) -> dict[str, Any]:
         "head": policy.head,
         "activation": policy.activation,
         "layers": [policy.obs_dim, *(len(layer.bias) for layer in policy.layers)],
-        "log_prob_max_error": None if errors is None else _number(errors.max()),
+        "log_prob_max_error": None if errors is None else to_plain(errors.max()),
     }
-
-
-def _number(value: Any) -> float | None:
-    """A number that JSON can hold: NaN and infinity become null."""
-    value = value.item() if isinstance(value, np.generic) else value
-    return value if np.isfinite(value) else None

@@ -80,9 +80,14 @@ class Spec:
     def standardise(self, observations: np.ndarray) -> np.ndarray:
         return (observations - self.obs_mean) / self.obs_std
 
+    @property
+    def action_affine(self) -> tuple[np.ndarray, np.ndarray]:
+        """Centre and half-range of the actions' bounds."""
+        return (self.action_high + self.action_low) / 2, (self.action_high - self.action_low) / 2
+
     def scale_actions(self, actions: np.ndarray) -> np.ndarray:
         """The environment's units → [−1, 1]."""
-        centre, half_range = (self.action_high + self.action_low) / 2, (self.action_high - self.action_low) / 2
+        centre, half_range = self.action_affine
         return (actions - centre) / half_range
 
 

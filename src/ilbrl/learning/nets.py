@@ -18,6 +18,7 @@ import numpy as np
 import optax
 
 from ilbrl.learning import kernels
+from ilbrl.policy.network import LAYER_NORM_EPSILON
 
 Layers = kernels.Layers
 Params = Any  # a pytree of arrays
@@ -68,7 +69,7 @@ def _dense(layer: dict[str, jax.Array], x: jax.Array, dtype: str) -> jax.Array:
 def _layer_norm(x: jax.Array) -> jax.Array:
     mean = x.mean(-1, keepdims=True)
     variance = jnp.square(x - mean).mean(-1, keepdims=True)
-    return (x - mean) * jax.lax.rsqrt(variance + 1e-5)
+    return (x - mean) * jax.lax.rsqrt(variance + LAYER_NORM_EPSILON)
 
 
 def init_critics(key: jax.Array, sizes: Sequence[int], count: int = 2, layer_norm: bool = False) -> Layers:

@@ -84,7 +84,7 @@ class Closeness:
     def distance(self, observations: jax.Array, actions: jax.Array) -> jax.Array:
         """[...] distance to the nearest expert step."""
         spec = self.spec
-        centre, half_range = (spec.action_high + spec.action_low) / 2, (spec.action_high - spec.action_low) / 2
+        centre, half_range = spec.action_affine
         x = jnp.concatenate([(observations - spec.obs_mean) / spec.obs_std, (actions - centre) / half_range], -1)
         cross = jnp.matmul(x, self.expert.T, precision=jax.lax.Precision.HIGHEST)
         squared = jnp.square(x).sum(-1) + (jnp.square(self.expert).sum(-1) - 2 * cross).min(-1)

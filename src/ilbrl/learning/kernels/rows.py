@@ -13,8 +13,8 @@ import jax.numpy as jnp
 
 from ilbrl.learning.kernels import blocks
 from ilbrl.learning.kernels.blocks import Plan, add_up, dot, load, meet, store, zeros
+from ilbrl.policy.network import LAYER_NORM_EPSILON
 
-EPSILON = 1e-5
 ALL = slice(None)
 
 
@@ -46,7 +46,7 @@ def forward_kernel(x, layers, y, kept: tuple[Kept, ...], *, plan: Plan):
         z = z + layer["b"][...]
         if "scale" in layer:
             z = z - row_mean(z)
-            spread = jax.lax.rsqrt(row_mean(jnp.square(z)) + EPSILON)
+            spread = jax.lax.rsqrt(row_mean(jnp.square(z)) + LAYER_NORM_EPSILON)
             z = z * spread
             if keep.a is not None:
                 keep.a[...], keep.spread[...] = z.astype(blocks.HALF), spread[:, 0]
