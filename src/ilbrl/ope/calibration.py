@@ -1,6 +1,7 @@
 """Calibration: an estimator tried on known policies, one of its settings chosen, and how far it can be trusted then.
 
-The choice follows one rule for every estimator, written down before any candidate's true score is seen. Each known
+The choice follows one rule for every estimator, written down before any candidate's true score was seen, but for the
+exception at its end, which was added after true scores of candidates that served for exploration. Each known
 policy is valued from evidence with its own logs and, by estimators that are `blind`, from evidence without them. The
 setting with the smallest sum of rank errors over both is chosen; among equals the one with the smallest mean value
 error; among equals the first. (Algorithm 2, phase 2, has the first of the two views alone.) An estimator whose settings
