@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ilbrl.results.schema import EstimateRecord, Ranked
-from ilbrl.results.tables import Candidate
+from ilbrl.results.tables import Candidate, with_counted
 from ilbrl.study.selection import has_converged, judge_by_all, policy_value, winner
 from ilbrl.study.selection import judge_by_converged as judge
 from ilbrl.study.selection import select as select_by
@@ -119,6 +119,7 @@ def test_moving_estimates_count_only_where_an_algorithm_has_nothing_better():
     bc = selection.algorithms["bc"]
     assert (bc.configuration, bc.value, bc.moving) == (0, 8.0, True)
     assert not selection.algorithms["ilbrl"].moving
+    assert (bc.counted, selection.algorithms["ilbrl"].counted) == (("sound", "doubtful"), ("sound",))
     assert selection.overall.algorithm == "ilbrl"  # 5 that converged goes before 8 that did not
     assert selection.overall.reason == (
         "the highest offline value (5) among the selected configurations of ilbrl (5);"
@@ -134,6 +135,8 @@ def test_without_convergence_every_seed_counts():
     assert [row.value for row in by_all.algorithms["ilbrl"].table] == pytest.approx([(30 + 4 + 4) / 3, 10])
     assert [row.eligible for row in by_all.algorithms["ilbrl"].table] == [False, True]  # 1 of 3 seeds has a value
     assert by_all.algorithms["ilbrl"].best_seed == 1
+    (shown,) = with_counted(steady[1:2], by_all)  # its one evaluation is doubtful, and counted
+    assert (shown.offline_value, shown.unsettled_value) == (14.0, None)
     survivors = judge_by_all(lucky[:2], lowest=4.0)
     assert (survivors.value, survivors.eligible, survivors.best_seed) == (17.0, True, 0)
     assert judge_by_all(lucky[1:], lowest=4.0).value is None

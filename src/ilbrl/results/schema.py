@@ -287,6 +287,7 @@ class Chosen:
     eligible: int | None = None  # how many configurations are
     converged_share: float | None = None
     best_seed: int | None = None
+    counted: tuple[Grade, ...] = ("sound",)  # evaluations with these grades make up the values
     moving: bool = False  # too few evaluations had converged, and some that still moved had to count
     policies: tuple[str, ...] = ()
     table: tuple[Ranked, ...] = ()

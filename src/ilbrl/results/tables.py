@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ilbrl.base.records import read_csv
-from ilbrl.results.schema import EstimateRecord, EvaluatedRecord, Grade, Score, TrainedRecord
+from ilbrl.results.schema import EstimateRecord, EvaluatedRecord, Grade, Score, Selection, TrainedRecord
 
 NO_VERDICT = "no verdict"
 OLD_GRADES: dict[str | None, Grade] = {"converged": "sound", "moving": "doubtful", "diverged": "void"}
@@ -88,6 +88,7 @@ class Candidate:
     hyperparameters: dict[str, Any] = field(default_factory=dict)
     diverged: bool = False  # in training
     estimates: tuple[EstimateRecord, ...] = ()  # one per evaluation seed; none where training diverged
+    counted: tuple[Grade, ...] = ("sound",)  # the grades of those that count
     distance: float | None = None  # from the data; None where it is not known
     selected: bool = False
     true: Score | None = None
@@ -126,19 +127,19 @@ class Candidate:
 
     @property
     def offline_value(self) -> float | None:
-        """Mean over the evaluations that are sound, or that no verdict speaks against."""
-        return _mean(self.values("sound", None))
+        """Mean over the evaluations that count in the selection, and those that no verdict speaks against."""
+        return _mean(self.values(*self.counted, None))
 
     @property
     def offline_std_error(self) -> float | None:
         """Over the same evaluations."""
-        values = self.values("sound", None)
+        values = self.values(*self.counted, None)
         return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
 
     @property
     def unsettled_value(self) -> float | None:
-        """Mean of the doubtful evaluations: where they stood at the end."""
-        return _mean(self.values("doubtful"))
+        """Mean of the doubtful evaluations where these do not count: where they stood at the end."""
+        return None if "doubtful" in self.counted else _mean(self.values("doubtful"))
 
     @property
     def true_return(self) -> float | None:
@@ -195,6 +196,12 @@ def with_scores(candidates: Iterable[Candidate], scores: Iterable[Score]) -> lis
         own = score is not None and (c.job is None or score.job in (None, c.job))
         found.append(replace(c, true=score) if own else c)
     return found
+
+
+def with_counted(candidates: Iterable[Candidate], selection: Selection) -> list[Candidate]:
+    """The candidates, whose values are made of those evaluations that counted when they were selected from."""
+    counted = {name: entry.counted for name, entry in selection.algorithms.items()}
+    return [replace(c, counted=counted.get(c.algorithm, c.counted)) for c in candidates]
 
 
 def result_rows(

@@ -50,7 +50,8 @@ class JudgedAlgorithm(NamedTuple):
     """All configurations of an algorithm, in the order of their draws."""
 
     configurations: list[Judged]
-    moving: bool  # doubtful evaluations had to count
+    counted: tuple[Grade, ...]  # the grades of the evaluations that count
+    moving: bool = False  # doubtful evaluations had to count
 
 
 def select(candidates: Sequence[Candidate], rule: Rule, penalty: float = 0.0) -> Selection:
@@ -76,14 +77,19 @@ def judge_all(candidates: Sequence[Candidate], rule: Rule, penalty: float = 0.0)
     for name, by_number in groups.items():
         configurations = [by_number[n] for n in sorted(by_number)]
         if rule == "all":
-            tables[name] = JudgedAlgorithm([judge_by_all(seeds, lowest, penalty) for seeds in configurations], False)
+            judged = [judge_by_all(seeds, lowest, penalty) for seeds in configurations]
+            tables[name] = JudgedAlgorithm(judged, _named(NOT_VOID))
             continue
         strict, lenient = (
             [judge_by_converged(seeds, counting, penalty) for seeds in configurations] for counting in (SOUND, NOT_VOID)
         )
         moving = winner(strict) is None and winner(lenient) is not None
-        tables[name] = JudgedAlgorithm(lenient if moving else strict, moving)
+        tables[name] = JudgedAlgorithm(lenient if moving else strict, _named(NOT_VOID if moving else SOUND), moving)
     return tables
+
+
+def _named(counting: Sequence[Grade | None]) -> tuple[Grade, ...]:
+    return tuple(grade for grade in counting if grade is not None)
 
 
 def policy_value(candidate: Candidate, counting: Sequence[Grade | None], penalty: float = 0.0) -> float | None:
@@ -156,7 +162,7 @@ def _entry(table: JudgedAlgorithm, won: Judged | None) -> Chosen:
     ranked = tuple(Ranked(c.configuration, c.value, c.converged_share, c.eligible) for c in table.configurations)
     if won is None:
         reason = f"none of its {len(ranked)} configurations is eligible: too many policy seeds diverged"
-        return Chosen(eligible=eligible, table=ranked, reason=reason)
+        return Chosen(eligible=eligible, counted=table.counted, table=ranked, reason=reason)
     caveat = ", from evaluations of which too few had converged: some were still moving" if table.moving else ""
     return Chosen(
         configuration=won.configuration,
@@ -166,6 +172,7 @@ def _entry(table: JudgedAlgorithm, won: Judged | None) -> Chosen:
         eligible=eligible,
         converged_share=won.converged_share,
         best_seed=won.best_seed,
+        counted=table.counted,
         moving=table.moving,
         table=ranked,
         reason=f"the highest offline value ({won.value:.4g}) of {eligible} eligible configurations{caveat}",
