@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "ilbrl"
 
 # In the order data walks through the house: a module imports only what stands before it.
 ORDER = [
-    "base", "policy", "envs", "data", "learning", "rewards", "agents", "models", "ope", "results", "study", "tabular",
+    "base", "policy", "envs", "data", "learning", "rewards", "agents", "models", "results", "ope", "study", "tabular",
     "report", "cli", "__main__",
 ]  # fmt: skip
 

@@ -78,7 +78,7 @@ def constant(policies, evidence, configs, seeds, *, workplace=None, log=None, qu
         ope.Estimates(
             "constant", c, quantity(c, evidence),
             {n: ope.Estimate(v * c.trust_in_numbers, 0.1, "said", (v,)) for n, v in worth.items()},
-            {"said": "sound"}, 0.0,
+            {"said": "sound"}, 0.0, tuple(ope.Part(seed) for seed in seeds[:1]),
         )
         for c in configs
     ]  # fmt: skip

@@ -23,7 +23,7 @@ def estimates(low, high, verdict="fine", distance=1.0):
         "low": ope.Estimate(np.mean(low), 1.0, "fine", tuple(low), distance),
         "high": ope.Estimate(np.mean(high), 1.0, verdict, tuple(high), distance),
     }
-    return ope.Estimates("made up", None, ope.Quantity(), made, GRADES, 0.0)
+    return ope.Estimates("made up", None, ope.Quantity(), made, GRADES, 0.0, (ope.Part(0),))
 
 
 GOOD = estimates([110, 108], [195, 190])
@@ -66,7 +66,7 @@ def test_what_was_not_checked_off_the_logs_asks_for_care():
 
 
 def test_one_known_policy_shows_no_order():
-    one = ope.Estimates("made up", None, ope.Quantity(), {"low": GOOD["low"]}, GRADES, 0.0)
+    one = ope.Estimates("made up", None, ope.Quantity(), {"low": GOOD["low"]}, GRADES, 0.0, (ope.Part(0),))
     trust = trust_report(known("low"), {"low": TRUTHS["low"]}, one, one.policies)
     assert trust.verdict == "care"
     assert "only one known policy" in trust.reasons[0]
@@ -84,7 +84,7 @@ def test_three_policies_may_change_places_but_not_fall_into_disorder():
 
     def ranked(*values):
         made = {name: ope.Estimate(value, 1.0, "fine", (value,), 1.0) for name, value in zip("abcd", values)}
-        found = ope.Estimates("made up", None, ope.Quantity(), made, GRADES, 0.0)
+        found = ope.Estimates("made up", None, ope.Quantity(), made, GRADES, 0.0, (ope.Part(0),))
         return trust_report(known(*"abcd"), truths, found, made)
 
     assert ranked(10, 20, 30, 40).verdict == "trust"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ilbrl.results.schema import EstimateRecord, Ranked
-from ilbrl.results.tables import Candidate, with_counted
+from ilbrl.results.tables import Candidate, as_selected
 from ilbrl.study.selection import has_converged, judge_by_all, policy_value, winner
 from ilbrl.study.selection import judge_by_converged as judge
 from ilbrl.study.selection import select as select_by
@@ -77,7 +77,10 @@ def test_a_penalty_prefers_the_configuration_whose_evaluations_agree():
     assert judge([disputed], penalty=2.0).value == pytest.approx(7 - 2 * 50**0.5)
     assert judge([agreed], penalty=2.0).value == pytest.approx(5.5 - 2 * 0.5**0.5)
     assert select([disputed, agreed]).overall.configuration == 0
-    assert select([disputed, agreed], penalty=1.0).overall.configuration == 1
+    selection = select([disputed, agreed], penalty=1.0)
+    assert selection.overall.configuration == 1
+    (shown,) = as_selected([agreed], selection)
+    assert shown.offline_value == selection.overall.value  # a report shows what was selected by
 
 
 def test_select_within_and_between_algorithms():
@@ -135,7 +138,7 @@ def test_without_convergence_every_seed_counts():
     assert [row.value for row in by_all.algorithms["ilbrl"].table] == pytest.approx([(30 + 4 + 4) / 3, 10])
     assert [row.eligible for row in by_all.algorithms["ilbrl"].table] == [False, True]  # 1 of 3 seeds has a value
     assert by_all.algorithms["ilbrl"].best_seed == 1
-    (shown,) = with_counted(steady[1:2], by_all)  # its one evaluation is doubtful, and counted
+    (shown,) = as_selected(steady[1:2], by_all)  # its one evaluation is doubtful, and counted
     assert (shown.offline_value, shown.unsettled_value) == (14.0, None)
     survivors = judge_by_all(lucky[:2], lowest=4.0)
     assert (survivors.value, survivors.eligible, survivors.best_seed) == (17.0, True, 0)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from ilbrl import ope
 from ilbrl.agents import AGENTS
 from ilbrl.base.errors import IlbrlError
 from ilbrl.base.records import from_json, to_plain
@@ -12,7 +13,7 @@ from ilbrl.results.schema import Chosen, KnownRecord, Selection, TrustRecord, Tu
 from ilbrl.results.tables import Candidate
 from ilbrl.rewards import Labels
 from ilbrl.study.duration import COMPILING, in_words, seconds_of
-from ilbrl.study.estimator import estimator_of
+from ilbrl.study.estimator import estimate_records, estimator_of
 from ilbrl.study.jobs import counted
 from ilbrl.study.run import warned
 from ilbrl.study.study import Evaluation, Study
@@ -80,11 +81,25 @@ def test_whether_known_policies_are_also_valued_without_their_logs(tiny):
         ),
         (Evaluation("expected_sarsa", {"hidden.x": "1"}), r"settings\.hidden\.x: .*there are no parts"),
         (Evaluation("guessing"), r"no estimator 'guessing': there are"),
+        (Evaluation("expected_sarsa", {"seed_penalty": "2"}, 1), r"one evaluation seed has nobody to disagree with"),
     ],
 )
 def test_settings_that_no_estimator_has(evaluation, said):
     with pytest.raises(IlbrlError, match=said):
         estimator_of(Study(evaluation=evaluation))
+
+
+def test_what_is_kept_of_an_ensembles_estimates():
+    """Two seeds with two models each; a policy whose value is void has no number by any of them."""
+    parts = tuple(ope.Part(seed, member) for seed in (1000, 1001) for member in (0, 1))
+    made = {"good": ope.Estimate(2.5, 1.0, "fine", (1.0, 2.0, 3.0, 4.0)), "bad": ope.Estimate(np.nan, np.nan, "broken")}
+    found = ope.Estimates("models", None, ope.Quantity(), made, {"fine": "sound", "broken": "void"}, 0.0, parts)
+    good, bad = (estimate_records(found, name) for name in made)
+    assert [(e.evaluation_seed, e.member, e.value) for e in good] == [
+        (1000, 0, 1.0), (1000, 1, 2.0), (1001, 0, 3.0), (1001, 1, 4.0)
+    ]  # fmt: skip
+    assert [(e.evaluation_seed, e.member, e.value, e.grade) for e in bad][1] == (1000, 1, None, "void")
+    assert len(bad) == 4
 
 
 @pytest.mark.parametrize("name", AGENTS)

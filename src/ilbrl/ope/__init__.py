@@ -16,7 +16,7 @@ trust          the verdict: how far to trust it, and about which policies
 """
 
 from ilbrl.ope.calibration import Calibration, Tried, calibrate
-from ilbrl.ope.estimates import Choices, Estimate, Estimates, Estimator, Grade, Trace
+from ilbrl.ope.estimates import Choices, Estimate, Estimates, Estimator, Grade, Part, Trace
 from ilbrl.ope.estimators import DEFAULT, ESTIMATORS, estimate, find
 from ilbrl.ope.evidence import Closeness, Evidence, Quantity
 from ilbrl.ope.policies import (
@@ -51,6 +51,7 @@ __all__ = [
     "Grade",
     "Known",
     "NextActions",
+    "Part",
     "Quantity",
     "Sampled",
     "Trace",

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -21,9 +21,7 @@ from ilbrl.base.errors import IlbrlError
 from ilbrl.learning.loggers import Log
 from ilbrl.ope.evidence import Evidence, Quantity
 from ilbrl.ope.policies import Evaluable
-
-Grade = Literal["sound", "doubtful", "void"]
-"""What a verdict means to selection: void values do not count, doubtful ones do and are named."""
+from ilbrl.results.schema import NORMAL_95, Grade, Rule
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,8 @@ class Estimate:
     @property
     def interval(self) -> tuple[float, float]:
         """Normal 95 % interval."""
-        return self.value - 1.96 * self.std_error, self.value + 1.96 * self.std_error
+        half_width = NORMAL_95 * self.std_error
+        return self.value - half_width, self.value + half_width
 
     @staticmethod
     def of(values: np.ndarray, verdict: str, rivals: bool = False, penalty: float = 0.0, **more: float) -> Estimate:
@@ -58,6 +57,13 @@ class Estimate:
         error = float(np.sqrt(sum(parts))) if parts else float("nan")
         value = float(values.mean()) - penalty * spread**0.5
         return Estimate(value, error, verdict, tuple(by_part.tolist()), **more)
+
+
+class Part(NamedTuple):
+    """Who says a part of an estimate: an evaluation seed, or one model of the ensemble that it trained."""
+
+    seed: int
+    member: int | None = None
 
 
 class Trace(NamedTuple):
@@ -80,6 +86,7 @@ class Estimates:
     policies: Mapping[str, Estimate]
     grades: Mapping[str, Grade]  # verdict → what it means
     seconds: float  # for all of them, what was prepared before not counted
+    parts: tuple[Part, ...]  # who says each of `Estimate.parts`
     measure: str = "distance from the logs"  # what `Estimate.distance` measures
     traces: Mapping[str, Trace] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -162,6 +169,10 @@ class Estimator:
     """config → the hyper-parameters of the networks it trains (hidden, batch_size); None: it trains none."""
     blind: bool = False
     """Whether a calibration also values each known policy from evidence without its own logs."""
+    rule: Rule = "all"
+    """converged: the paper's, for values that settle over updates; all: every policy seed counts."""
+    disagreement_penalty: Callable[[Any], float] = lambda config: 0.0
+    """(config) → standard deviations over its parts that a policy's value loses."""
     pessimistic: bool = False
     """Whether `choices` are degrees of pessimism, among which rank errors alone decide."""
     seeds: int = 1

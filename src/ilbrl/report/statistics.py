@@ -13,11 +13,12 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
+from ilbrl.results.schema import NORMAL_95
+
 Statistic = Callable[[np.ndarray], np.ndarray]
 """[..., runs, tasks] scores → [...] or [..., k]."""
 
 OPTIMAL_SCORE = 100.0
-NORMAL_95 = 1.959963984540054
 
 
 def mean(scores: np.ndarray) -> np.ndarray:

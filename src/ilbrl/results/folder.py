@@ -17,9 +17,9 @@ from ilbrl.results.tables import (
     CurveRow,
     ResultRow,
     ValueRow,
+    as_selected,
     candidates_of_rows,
     curves,
-    with_counted,
     with_scores,
 )
 from ilbrl.results.vouching import Vouched, vouch
@@ -127,7 +127,7 @@ def read_run(folder: str | Path) -> Run:
         (rows[0].study if rows else None) or folder.resolve().name,
         (rows[0].task if rows else None) or (final.task if final else None) or "task unknown",
         study,
-        tuple(with_counted(with_scores(candidates_of_rows(rows), scores), selection or Selection())),
+        tuple(as_selected(with_scores(candidates_of_rows(rows), scores), selection or Selection())),
         curves(metrics, "algorithm", "configuration", "policy_seed", "metric"),
         _values(values, "tuning", ("policy", "ope_configuration", "evaluation_seed"), note),
         _values(values, "candidates", ("algorithm", "configuration", "policy_seed", "evaluation_seed"), note),

@@ -14,7 +14,11 @@ PARTS = ("training_expert", "training_logs", "evaluation_expert", "evaluation_lo
 STAGES = ("collection", "candidates_before_selection", "final", "reveal")  # when environments were played
 
 Grade = Literal["sound", "doubtful", "void"]
-"""What an estimator's verdict means: a void value does not count, a doubtful one has not settled."""
+"""What an estimator's verdict means: a void value does not count, a doubtful one has not settled or is far from the
+logs."""
+Rule = Literal["converged", "all"]
+"""By which evaluations a configuration is judged; `ilbrl.study.selection` explains both rules."""
+NORMAL_95 = 1.959963984540054  # standard errors on each side of a normal 95 % interval
 
 
 # --- audit.json -------------------------------------------------------------------------------------------------------
@@ -135,7 +139,7 @@ class KnownEstimate:
     truth: float | None = None
     truth_std_error: float | None = None
     verdict: str | None = None
-    per_seed: tuple[float | None, ...] = ()
+    per_seed: tuple[float | None, ...] = ()  # by evaluation seed, or by member of the ensemble
 
 
 @dataclass(frozen=True)
@@ -240,13 +244,14 @@ class TrainedRecord:
 
 @dataclass(frozen=True)
 class EstimateRecord:
-    """What one evaluation seed says of one policy."""
+    """What one evaluation seed, or one model of the ensemble that it trained, says of one policy."""
 
     evaluation_seed: int | None = None
     value: float | None = None  # None: void
     verdict: str | None = None  # a word of the estimator's
     grade: Grade | None = None  # what that means
     decided_at: int | None = None  # update from which the verdict held
+    member: int | None = None  # of the ensemble; None: the estimator has none
 
 
 @dataclass(frozen=True)
@@ -308,6 +313,8 @@ class Selection:
     algorithms: dict[str, Chosen] = field(default_factory=dict)
     overall: Overall | None = None
     nothing: str | None = None  # why, where nothing could be selected
+    rule: Rule = "converged"
+    penalty: float = 0.0  # standard deviations over its evaluations that a policy's value loses
 
 
 # --- final.json and reveal.json ---------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ Key = tuple[str, int, int]  # algorithm, configuration, policy seed
 
 
 class ResultRow(NamedTuple):
-    """results.csv: one row per candidate and evaluation seed."""
+    """results.csv: one row per candidate, evaluation seed and, where an estimator has an ensemble, its member."""
 
     study: str
     task: str
@@ -43,6 +43,7 @@ class ResultRow(NamedTuple):
     distance: float | None = None
     versions: dict[str, Any] | None = None
     grade: Grade | None = None
+    member: int | None = None
 
 
 class CurveRow(NamedTuple):
@@ -87,8 +88,9 @@ class Candidate:
     policy_seed: int
     hyperparameters: dict[str, Any] = field(default_factory=dict)
     diverged: bool = False  # in training
-    estimates: tuple[EstimateRecord, ...] = ()  # one per evaluation seed; none where training diverged
+    estimates: tuple[EstimateRecord, ...] = ()  # one per evaluation seed or member; none where training diverged
     counted: tuple[Grade, ...] = ("sound",)  # the grades of those that count
+    penalty: float = 0.0  # standard deviations over those by which they are lowered
     distance: float | None = None  # from the data; None where it is not known
     selected: bool = False
     true: Score | None = None
@@ -109,7 +111,7 @@ class Candidate:
 
     @property
     def verdicts(self) -> tuple[str, ...]:
-        """One per evaluation seed, in the estimator's words."""
+        """One per evaluation, in the estimator's words."""
         return tuple(e.verdict or NO_VERDICT for e in self.estimates)
 
     @property
@@ -127,8 +129,9 @@ class Candidate:
 
     @property
     def offline_value(self) -> float | None:
-        """Mean over the evaluations that count in the selection, and those that no verdict speaks against."""
-        return _mean(self.values(*self.counted, None))
+        """Mean over the evaluations that count in the selection, and those that no verdict speaks against, less the
+        penalty on their disagreement."""
+        return lowered_mean(self.values(*self.counted, None), self.penalty)
 
     @property
     def offline_std_error(self) -> float | None:
@@ -139,7 +142,7 @@ class Candidate:
     @property
     def unsettled_value(self) -> float | None:
         """Mean of the doubtful evaluations where these do not count: where they stood at the end."""
-        return None if "doubtful" in self.counted else _mean(self.values("doubtful"))
+        return None if "doubtful" in self.counted else lowered_mean(self.values("doubtful"), self.penalty)
 
     @property
     def true_return(self) -> float | None:
@@ -154,8 +157,12 @@ class Candidate:
         return None if self.true is None else self.true.episodes
 
 
-def _mean(values: Sequence[float]) -> float | None:
-    return float(np.mean(values)) if values else None
+def lowered_mean(values: Sequence[float], penalty: float = 0.0) -> float | None:
+    """The mean, less `penalty` standard deviations; None where there are no values."""
+    if not values:
+        return None
+    spread = float(np.std(values, ddof=1)) if penalty and len(values) > 1 else 0.0
+    return float(np.mean(values)) - penalty * spread
 
 
 def candidates_of_jobs(trained: Mapping[Path, TrainedRecord], evaluated: Iterable[EvaluatedRecord]) -> list[Candidate]:
@@ -198,10 +205,10 @@ def with_scores(candidates: Iterable[Candidate], scores: Iterable[Score]) -> lis
     return found
 
 
-def with_counted(candidates: Iterable[Candidate], selection: Selection) -> list[Candidate]:
-    """The candidates, whose values are made of those evaluations that counted when they were selected from."""
+def as_selected(candidates: Iterable[Candidate], selection: Selection) -> list[Candidate]:
+    """The candidates, valued as they were when the selection was made from them."""
     counted = {name: entry.counted for name, entry in selection.algorithms.items()}
-    return [replace(c, counted=counted.get(c.algorithm, c.counted)) for c in candidates]
+    return [replace(c, counted=counted.get(c.algorithm, c.counted), penalty=selection.penalty) for c in candidates]
 
 
 def result_rows(
@@ -215,7 +222,7 @@ def result_rows(
                 study, task, *c.key, e.evaluation_seed, e.value, e.verdict, e.decided_at, c.diverged, c.selected,
                 c.true_return, c.true_score, c.true_episodes, c.updates,
                 None if c.seconds is None else round(c.seconds, 3), c.hyperparameters, c.device, c.distance,
-                dict(c.versions), e.grade,
+                dict(c.versions), e.grade, e.member,
             )  # fmt: skip
 
 
@@ -242,6 +249,7 @@ def _candidate(key: Key, rows: Sequence[ResultRow]) -> Candidate:
                 row.verdict,
                 row.grade or OLD_GRADES.get(row.verdict),
                 row.decided_at,
+                row.member,
             )
             for row in rows
         ),

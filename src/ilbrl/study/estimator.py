@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, get_type_hints
 
@@ -21,7 +21,6 @@ from ilbrl.results.schema import (
     TuningRecord,
 )
 from ilbrl.study.search import parse
-from ilbrl.study.selection import Rule
 from ilbrl.study.study import Study
 
 DISCOUNT = 0.99  # of the discounted returns in final.json, where the estimator has none of its own
@@ -45,12 +44,13 @@ def estimator_of(study: Study) -> Valuer:
     """The study's settings hold for every configuration that a calibration tries."""
     estimator = ope.find(study.evaluation.estimator)
     changes, blind = changes_of(estimator, study.evaluation.settings), study.evaluation.blind
-    return Valuer(
-        with_settings(estimator, changes),
-        estimator.changed(changes),
-        study.evaluation_seeds(estimator.seeds),
-        estimator.blind if blind is None else blind,
-    )
+    config, seeds = estimator.changed(changes), study.evaluation_seeds(estimator.seeds)
+    if estimator.disagreement_penalty(config) and len(seeds) == 1:
+        raise IlbrlError(
+            f"evaluation.settings: {estimator.name} is asked for a penalty on disagreement, and one evaluation seed has"
+            " nobody to disagree with; set evaluation.evaluation_seeds to 2 or more"
+        )
+    return Valuer(with_settings(estimator, changes), config, seeds, estimator.blind if blind is None else blind)
 
 
 def with_settings(estimator: ope.Estimator, changes: Mapping[str, Any]) -> ope.Estimator:
@@ -92,24 +92,20 @@ def discount_of(study: Study) -> float:
     return gamma if gamma < 1 else DISCOUNT
 
 
-def rule_of(study: Study) -> Rule:
-    """The paper's rule for an estimator whose values converge over updates; for others every seed counts."""
-    return "converged" if "converged" in estimator_of(study).estimator.verdicts else "all"
-
-
 # --- records ----------------------------------------------------------------------------------------------------------
 
 
-def estimate_records(found: ope.Estimates, name: str, seeds: Sequence[int]) -> tuple[EstimateRecord, ...]:
+def estimate_records(found: ope.Estimates, name: str) -> tuple[EstimateRecord, ...]:
     """One per evaluation seed or member of an ensemble, each with its own verdict where it has one."""
     estimate, trace = found[name], found.traces.get(name)
+    values = estimate.parts or (estimate.value,) * len(found.parts)  # no parts: there is one value, or none
     records = []
-    for i, value in enumerate(estimate.parts or (estimate.value,)):
+    for i, (part, value) in enumerate(zip(found.parts, values, strict=True)):
         word = estimate.verdict if trace is None else trace.verdicts[i]
         grade: Grade = found.grades[word]
-        seed = (seeds[i] if i < len(seeds) else i) if trace is None else trace.seeds[i]
         decided_at = None if trace is None else int(trace.decided_at[i])
-        records.append(EstimateRecord(int(seed), None if grade == "void" else float(value), word, grade, decided_at))
+        kept = None if grade == "void" else float(value)
+        records.append(EstimateRecord(part.seed, kept, word, grade, decided_at, part.member))
     return tuple(records)
 
 

@@ -178,7 +178,7 @@ def evaluate_group(task: Assignment) -> None:
         for name, member in members.items():
             key = (trained.algorithm, member.configuration, member.policy_seed)
             estimate = found[name]
-            parts = estimate_records(found, name, task.inputs["seeds"])
+            parts = estimate_records(found, name)
             judged.append(EvaluatedPolicy(*key, estimate.distance, parts))
 
         def whose(name: str) -> dict[str, Any]:

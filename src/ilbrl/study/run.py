@@ -31,7 +31,7 @@ from ilbrl.results.tables import (
 )
 from ilbrl.study import final
 from ilbrl.study.duration import in_words, time_ahead
-from ilbrl.study.estimator import estimator_of, rule_of
+from ilbrl.study.estimator import estimator_of
 from ilbrl.study.evaluation import calibration_job, evaluation_job, jobs_before
 from ilbrl.study.jobs import Job, read_result
 from ilbrl.study.logs import Logs, Parts, describe, examine, load_logs, require_playable
@@ -237,7 +237,8 @@ def candidates(s: Session, trained: Sequence[Job], evaluated: Sequence[Job]) -> 
 def select_and_export(s: Session, found: Sequence[Candidate], tuning: TuningRecord) -> Selection:
     """Phase 4, second half: selection.json, the winners' policies, results.csv, and a warning in tuning.json."""
     started = time.monotonic()
-    chosen = select(found, rule_of(s.study), s.study.evaluation.disagreement_penalty)
+    valuer = estimator_of(s.study)
+    chosen = select(found, valuer.estimator.rule, valuer.estimator.disagreement_penalty(valuer.config))
     selection = _export(s, found, chosen, tuning)
     path = s.folder / "selection.json"
     new = not path.exists() or read_json(path, Selection, remedy(path)) != selection

@@ -16,20 +16,19 @@ value.
 
 By both rules the eligible configuration with the highest value wins; ties go to the earlier draw. Its best seed is the
 one with the highest value. `penalty` standard deviations by which the evaluations of a policy disagree are taken off
-its value (0 in the paper).
+its value: the estimator's own setting, so that candidates are valued as the known policies were (0 in the paper).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ilbrl.results.schema import Chosen, Grade, Overall, Ranked, Selection
-from ilbrl.results.tables import Candidate
+from ilbrl.results.schema import Chosen, Grade, Overall, Ranked, Rule, Selection
+from ilbrl.results.tables import Candidate, lowered_mean
 
-Rule = Literal["converged", "all"]
 SOUND: tuple[Grade | None, ...] = ("sound", None)
 NOT_VOID: tuple[Grade | None, ...] = ("sound", None, "doubtful")
 
@@ -60,10 +59,11 @@ def select(candidates: Sequence[Candidate], rule: Rule, penalty: float = 0.0) ->
     chosen = {name: won for name, table in judged.items() if (won := winner(table.configurations))}
     entries = {name: _entry(judged[name], chosen.get(name)) for name in judged}
     if not chosen:
-        return Selection(entries, None, _nothing(candidates))
+        return Selection(entries, None, _nothing(candidates), rule, penalty)
     best = max(chosen, key=lambda name: (not judged[name].moving, chosen[name].value, name))
     reason = _reason(best, {name: (judged[name].moving, c.value) for name, c in chosen.items()})
-    return Selection(entries, Overall(best, chosen[best].configuration, None, chosen[best].value, reason))
+    overall = Overall(best, chosen[best].configuration, None, chosen[best].value, reason)
+    return Selection(entries, overall, rule=rule, penalty=penalty)
 
 
 def judge_all(candidates: Sequence[Candidate], rule: Rule, penalty: float = 0.0) -> dict[str, JudgedAlgorithm]:
@@ -94,11 +94,7 @@ def _named(counting: Sequence[Grade | None]) -> tuple[Grade, ...]:
 
 def policy_value(candidate: Candidate, counting: Sequence[Grade | None], penalty: float = 0.0) -> float | None:
     """Mean of the evaluations that count, less the penalty; None where there are none, or its training diverged."""
-    values = [] if candidate.diverged else candidate.values(*counting)
-    if not values:
-        return None
-    spread = float(np.std(values, ddof=1)) if penalty and len(values) > 1 else 0.0
-    return float(np.mean(values)) - penalty * spread
+    return None if candidate.diverged else lowered_mean(candidate.values(*counting), penalty)
 
 
 def has_converged(candidate: Candidate, counting: Sequence[Grade | None] = SOUND) -> bool:

@@ -38,7 +38,6 @@ LIMITS: dict[str, tuple[float, float]] = {
     "training.members_per_job": (1, 10**6),
     "training.divergence_factor": (1e-9, 1e300),
     "evaluation.evaluation_seeds": (1, SEEDS_PER_STUDY),
-    "evaluation.disagreement_penalty": (0, 1e6),
     "final.episodes": (1, 10**6),
     "final.environment_seeds": (1, 10**6),
 }
@@ -111,8 +110,6 @@ class Evaluation:
     """Evaluations of each policy; by default what suits the estimator."""
     blind: bool | None = None
     """Also value each known policy by models that have not seen its own logs; by default what suits the estimator."""
-    disagreement_penalty: float = 0.0
-    """Standard deviations over evaluation seeds by which selection lowers a policy's value; the paper's is 0."""
 
 
 @dataclass(frozen=True)
@@ -172,11 +169,6 @@ class Study:
                 value = getattr(value, part)
             if value is not None and not smallest <= value <= largest:  # also false for NaN
                 raise IlbrlError(f"{where}: must be between {smallest:,} and {largest:,}, got {value}")
-        if self.evaluation.disagreement_penalty and self.evaluation.evaluation_seeds == 1:
-            raise IlbrlError(
-                "evaluation.disagreement_penalty: one evaluation seed has nobody to disagree with;"
-                " set evaluation.evaluation_seeds to 2 or more"
-            )
         if self.final.episodes % self.final.environment_seeds:
             raise IlbrlError(
                 f"final.episodes: {self.final.episodes} episodes cannot be spread evenly over"

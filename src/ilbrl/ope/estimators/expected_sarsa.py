@@ -31,7 +31,7 @@ from ilbrl.learning import population
 from ilbrl.learning.batches import Feed
 from ilbrl.learning.config import stack
 from ilbrl.learning.loggers import Log
-from ilbrl.ope.estimates import Choices, Estimate, Estimates, Estimator, Grade, Trace
+from ilbrl.ope.estimates import Choices, Estimate, Estimates, Estimator, Grade, Part, Trace
 from ilbrl.ope.estimators import critics
 from ilbrl.ope.estimators.critics import Config
 from ilbrl.ope.estimators.mixtures import Mixtures, distances_from_data
@@ -140,7 +140,7 @@ def estimate(
                 )
             found[n] = Estimates(
                 ESTIMATOR.name, configs[n], quantity(configs[n], evidence), estimates, VERDICTS,
-                fitted.seconds / len(group), MEASURE, traces, data.notes,
+                fitted.seconds / len(group), tuple(Part(int(seed)) for seed in seeds), MEASURE, traces, data.notes,
             )  # fmt: skip
     return [found[n] for n in range(len(configs))]
 
@@ -285,5 +285,7 @@ ESTIMATOR = Estimator(
     choices=choices,
     settle=settle,
     updates=lambda config, seeds: config.updates * len(seeds),
+    rule="converged",
+    disagreement_penalty=lambda config: config.seed_penalty,
     seeds=3,
 )

@@ -23,7 +23,7 @@ from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset, concatenate
 from ilbrl.learning.config import EPISODIC
 from ilbrl.learning.loggers import Log
-from ilbrl.ope.estimates import Estimate, Estimates, Estimator, Grade
+from ilbrl.ope.estimates import Estimate, Estimates, Estimator, Grade, Part
 from ilbrl.ope.evidence import Evidence, Quantity
 from ilbrl.ope.policies import Evaluable, Sampled
 from ilbrl.policy import Policy
@@ -64,7 +64,7 @@ def estimate(
         found.append(
             Estimates(
                 ESTIMATOR.name, config, quantity(config, evidence), estimates, VERDICTS, seconds,
-                "episodes per effective episode",
+                (Part(int(seeds[0])),), "episodes per effective episode",
             )
         )  # fmt: skip
     return found

@@ -33,7 +33,7 @@ from ilbrl.learning.config import EPISODIC
 from ilbrl.learning.loggers import Log
 from ilbrl.learning.population import forget_checkpoint
 from ilbrl.models.rollouts import NOISE, PENALTY, Imagined, Score
-from ilbrl.ope.estimates import Choices, Estimate, Estimates, Estimator, Grade
+from ilbrl.ope.estimates import Choices, Estimate, Estimates, Estimator, Grade, Part
 from ilbrl.ope.evidence import Closeness, Evidence, Quantity
 from ilbrl.ope.policies import Evaluable, Sampled
 from ilbrl.policy import Policy
@@ -155,22 +155,23 @@ def estimate(
     """Configurations that differ in the penalty alone share their models and rollouts."""
     plain = {name: _rollable(name, policy) for name, policy in policies.items()}
     sampling = {name for name, policy in policies.items() if isinstance(policy, Sampled)}
-    played: dict[Config, tuple[Imagined, float]] = {}
+    played: dict[Config, tuple[Imagined, tuple[Part, ...], float]] = {}
     for config in configs:
         if (shared := replace(config, penalty=1.0, penalties=())) not in played:
             ensembles = [trained(evidence, config, seed, workplace, log, quiet) for seed in seeds]
             started = time.monotonic()
             rollouts = [_play(plain, sampling, each, evidence, shared, quiet) for each in ensembles]
             joined = Imagined(*(np.concatenate(fields, axis=1) for fields in zip(*rollouts)))
-            played[shared] = joined, time.monotonic() - started
+            parts = tuple(Part(int(seed), k) for seed, each in zip(seeds, ensembles) for k in range(each.members))
+            played[shared] = joined, parts, time.monotonic() - started
     usual = float(np.mean(np.concatenate([data.episode_lengths[data.complete] for data in evidence.logs.values()])))
     found = []
     for config in configs:
-        rollouts, seconds = played[replace(config, penalty=1.0, penalties=())]
+        rollouts, parts, seconds = played[replace(config, penalty=1.0, penalties=())]
         amount = quantity(config, evidence)
         full = min(usual, amount.horizon or usual)
         estimates = {name: _estimate(_of(rollouts, p), config.penalty, full) for p, name in enumerate(policies)}
-        found.append(Estimates(ESTIMATOR.name, config, amount, estimates, VERDICTS, seconds, MEASURE))
+        found.append(Estimates(ESTIMATOR.name, config, amount, estimates, VERDICTS, seconds, parts, MEASURE))
     return found
 
 
