@@ -184,7 +184,8 @@ def test_values_against_scores_draw_the_selected_strong():
 def test_a_course_that_diverged_does_not_flatten_the_others():
     updates = np.arange(3.0)
     calm, wild = Curve(updates, np.array([0.0, 5.0, 12.0])), Curve(updates, np.array([0.0, 1e9, 1e12]))
-    picture = courses("expert", [(calm, "converged"), (wild, "diverged")], "discounted value", truth=10.0)
+    picture = courses("expert", [(calm, "fine", "sound"), (wild, "broken", "void")], "discounted value", truth=10.0)
+    assert [s.name for s in picture.series] == ["fine", "broken"]  # the words of any estimator
     assert picture.y_range == (-1.0, 13.0)
     assert picture.lines == (Line("y", 10.0, "true value"),)
 

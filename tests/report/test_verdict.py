@@ -216,7 +216,14 @@ def test_everything_on_record_that_could_turn_the_answer_is_said(hopper, edit):
         " has no hash to check them by.",
     ):
         assert expected in changes
-    assert any(change.endswith("had values still moving at the end: evaluate longer.") for change in changes)
+    assert any(change.endswith("have doubtful values (moving): evaluate longer.") for change in changes)
+
+
+def test_what_becomes_of_doubtful_values_depends_on_the_rule(hopper, edit):
+    edit(hopper / "selection.json", lambda selection: selection.update(rule="all"))
+    edit(hopper / "results.csv", lambda row: row.update(verdict="outside", grade="doubtful"))
+    changes = said(hopper).what_would_change
+    assert "60 of 60 candidates have doubtful values (outside): they count like the others." in changes
 
 
 def test_values_that_still_moved_are_said(finished, copy, edit):

@@ -99,7 +99,8 @@ def draw_values(found: ope.Estimates, path: Path, truths: Mapping[str, float] | 
     """Values over updates, a panel per policy; nothing where the estimator has no such curves."""
     panels = []
     for name, trace in found.traces.items():
-        curves = [(Curve(trace.updates, values), word) for values, word in zip(trace.values, trace.verdicts)]
+        courses = [Curve(trace.updates, values) for values in trace.values]
+        curves = list(zip(courses, trace.verdicts, (found.grades[word] for word in trace.verdicts)))
         panels.append(pictures.courses(name, curves, str(found.quantity), (truths or {}).get(name)))
     if panels:
         paper.save_as(path, *panels)

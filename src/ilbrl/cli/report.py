@@ -65,7 +65,7 @@ def _named(summary: Summary) -> list[tuple[str, Picture]]:
     scores = of_scores(summary.board, summary.aggregates, rng) if summary.board else {}
     named = list(scores.items())
     for run in summary.runs:
-        before = f"{Path(run.name).name}-" if len(summary.runs) > 1 else ""
+        before = f"{run.name}-" if len(summary.runs) > 1 else ""
         named += [(before + name, picture) for name, picture in of_run(run).items()]
     return named
 

@@ -137,10 +137,14 @@ def _unsettled(run: Run) -> Iterator[str]:
     grades = [{e.grade for e in c.estimates} for c in run.candidates if c.estimates and not c.diverged]
     counts = Counter(next(grade for grade in order if grade in found) for found in grades)
     gone = counts["void"] + sum(c.diverged for c in run.candidates)
+    by_all = run.selection.rule == "all"
     if counts["doubtful"]:
-        yield f"{counts['doubtful']} of {total} candidates had values still moving at the end: evaluate longer."
+        words = listed(sorted({e.verdict or "" for c in run.candidates for e in c.estimates if e.grade == "doubtful"}))
+        so = "they count like the others" if by_all else "evaluate longer"
+        yield f"{counts['doubtful']} of {total} candidates have doubtful values ({words}): {so}."
     if gone:
-        yield f"{gone} of {total} candidates diverged and were left out."
+        so = "count with the lowest value of any candidate" if by_all else "were left out"
+        yield f"{gone} of {total} candidates diverged in training or have no value, and {so}."
     if counts[None]:
         yield f"{counts[None]} of {total} candidates have no verdict: results.csv does not say one."
 

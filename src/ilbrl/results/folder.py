@@ -17,6 +17,7 @@ from ilbrl.results.tables import (
     CurveRow,
     ResultRow,
     ValueRow,
+    all_scores,
     as_selected,
     candidates_of_rows,
     curves,
@@ -121,13 +122,12 @@ def read_run(folder: str | Path) -> Run:
     )
     metrics = rows_of("curves.csv", CurveRow, "training curves cannot be drawn")
     values = rows_of("values.csv", ValueRow, "the course of the offline values cannot be drawn")
-    scores = [*(reveal.scores if reveal else ()), *(final.scores if final else ())]
     return Run(
         folder,
         (rows[0].study if rows else None) or folder.resolve().name,
         (rows[0].task if rows else None) or (final.task if final else None) or "task unknown",
         study,
-        tuple(as_selected(with_scores(candidates_of_rows(rows), scores), selection or Selection())),
+        tuple(as_selected(with_scores(candidates_of_rows(rows), all_scores(final, reveal)), selection or Selection())),
         curves(metrics, "algorithm", "configuration", "policy_seed", "metric"),
         _values(values, "tuning", ("policy", "ope_configuration", "evaluation_seed"), note),
         _values(values, "candidates", ("algorithm", "configuration", "policy_seed", "evaluation_seed"), note),

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ilbrl.base.records import read_csv
-from ilbrl.results.schema import EstimateRecord, EvaluatedRecord, Grade, Score, Selection, TrainedRecord
+from ilbrl.results.schema import EstimateRecord, EvaluatedRecord, Grade, Score, Scores, Selection, TrainedRecord
 
 NO_VERDICT = "no verdict"
 OLD_GRADES: dict[str | None, Grade] = {"converged": "sound", "moving": "doubtful", "diverged": "void"}
@@ -194,8 +194,16 @@ def candidates_of_jobs(trained: Mapping[Path, TrainedRecord], evaluated: Iterabl
     return sorted(found, key=lambda c: (order.index(c.algorithm), c.configuration, c.policy_seed))
 
 
+def all_scores(final: Scores | None, reveal: Scores | None) -> list[Score]:
+    """Of both evaluations; where both know a policy, the final one stands last, which `with_scores` takes."""
+    return [*(reveal.scores if reveal else ()), *(final.scores if final else ())]
+
+
 def with_scores(candidates: Iterable[Candidate], scores: Iterable[Score]) -> list[Candidate]:
-    """The candidates with their true scores. A score of a policy that another job trained is ignored."""
+    """The candidates with their true scores: of several scores the last.
+
+    A score of a policy that another job trained is ignored.
+    """
     by_key = {(s.algorithm, s.configuration, s.policy_seed): s for s in scores}
     found = []
     for c in candidates:

@@ -24,6 +24,7 @@ from ilbrl.results.tables import (
     CurveRow,
     ResultRow,
     ValueRow,
+    all_scores,
     candidates_of_jobs,
     join_tables,
     result_rows,
@@ -301,8 +302,9 @@ def _best_seed(c: Candidate, selection: Selection) -> int | None:
 
 def write_results(s: Session, found: Sequence[Candidate], selection: Selection) -> None:
     """results.csv, with the true scores that are known by now."""
-    files = [path for name in ("final.json", "reveal.json") if (path := s.folder / name).exists()]
-    scored = with_scores(found, [score for path in files for score in final.read_scores(path).scores])
+    paths = (s.folder / "final.json", s.folder / "reveal.json")
+    played, revealed = (final.read_scores(path) if path.exists() else None for path in paths)
+    scored = with_scores(found, all_scores(played, revealed))
     chosen = {name: entry.configuration for name, entry in selection.algorithms.items()}
     marked = [replace(c, selected=chosen.get(c.algorithm) == c.configuration) for c in scored]
     seeds = estimator_of(s.study).seeds

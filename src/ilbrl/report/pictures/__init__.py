@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from ilbrl.agents import AGENTS
+from ilbrl.results.schema import Grade
 from ilbrl.results.tables import Curve
 
 LINE_POINTS = 60
@@ -39,7 +40,12 @@ STYLES = (
     Style("#555555", "#B5B5B5", "X", "-."),
 )
 NEUTRAL = Style("#555555", "#B5B5B5", "o", "--")
-VERDICTS = {"converged": STYLES[0], "moving": STYLES[4]._replace(dash="--"), "diverged": STYLES[1]._replace(dash=":")}
+GRADES: dict[Grade, Style] = {
+    "sound": STYLES[0],
+    "doubtful": STYLES[4]._replace(dash="--"),
+    "void": STYLES[1]._replace(dash=":"),
+}
+"""Verdicts have the words of their estimator, and the look of what they mean."""
 
 
 def display(algorithm: str) -> str:

@@ -14,9 +14,9 @@ import numpy as np
 
 from ilbrl.report.deployed import quantity
 from ilbrl.report.pictures import (
+    GRADES,
     LINE_POINTS,
     STYLES,
-    VERDICTS,
     Line,
     Picture,
     Series,
@@ -27,7 +27,7 @@ from ilbrl.report.pictures import (
 )
 from ilbrl.report.statistics import NORMAL_95
 from ilbrl.results.folder import Run
-from ilbrl.results.schema import KnownEstimate, TriedSetting
+from ilbrl.results.schema import Grade, KnownEstimate, TriedSetting
 from ilbrl.results.tables import Curve
 
 SEEN, BLIND = "with its own logs", "without its own logs"
@@ -153,14 +153,14 @@ def _dots(points: Sequence[Point], name: str, style: Style, strong: bool = True,
     return Series(name, style, x, y, "points", y - half, y + half, tuple(p.name for p in points), strong, group)
 
 
-def courses(policy: str, curves: Sequence[tuple[Curve, str]], of: str, truth: float | None = None) -> Picture:
-    """Value of one policy over the evaluator's updates: (curve, verdict) of every evaluation seed."""
+def courses(policy: str, curves: Sequence[tuple[Curve, str, Grade]], of: str, truth: float | None = None) -> Picture:
+    """Value of one policy over the evaluator's updates: curve, verdict and what it means, of every evaluation seed."""
     series = tuple(
-        Series(verdict, VERDICTS[verdict]._replace(marker=""), np.asarray(c.updates), np.asarray(c.values, float))
-        for c, verdict in curves
+        Series(verdict, GRADES[grade]._replace(marker=""), np.asarray(c.updates), np.asarray(c.values, float))
+        for c, verdict, grade in curves
     )
     lines = () if truth is None else (Line("y", truth, "true value"),)
-    settled = [each for each in series if each.name != "diverged"]
+    settled = [each for each, (_, _, grade) in zip(series, curves) if grade != "void"]
     return Picture(
         f"values-{policy}", policy, f"Estimated {of}, one line per evaluation seed; dashes tell the verdict.",
         "updates", "estimate", series, lines, y_range=frame(settled or series, lines),
@@ -177,7 +177,7 @@ def value_curves(run: Run) -> Picture | None:
     if chosen is None or not run.tuning_values:
         return None
     siblings = [each for each in run.tuning.configurations if _but_composition(each) == _but_composition(chosen)]
-    policies, series = list(dict.fromkeys(key[0] for key in run.tuning_values)), []
+    policies, series, strong = list(dict.fromkeys(key[0] for key in run.tuning_values)), [], []
     for i, each in enumerate(siblings):
         fraction = each.settings.get("expert_fraction")
         share = f"{fraction:.0%} expert" if isinstance(fraction, int | float) else "as logged"
@@ -187,6 +187,7 @@ def value_curves(run: Run) -> Picture | None:
             if seeds:
                 style = STYLES[i % len(STYLES)]._replace(dash=("-", "--", ":", "-.")[j % 4], marker="")
                 series.append(band(f"{policy}, {group}", style, seeds, group=group))
+                strong += [series[-1]] if each.id == chosen.id else []
     dashes = ", ".join(f"{how}: {policy}" for how, policy in zip(("solid", "dashed", "dotted"), policies))
     truths = tuple(
         Line("y", known.truth, f"{name}, true") for name, known in run.tuning.known.items() if known.truth is not None
@@ -197,5 +198,5 @@ def value_curves(run: Run) -> Picture | None:
         f"Estimated {quantity(run)}: mean over evaluation seeds with their range; {dashes}."
         + (" Compositions that settle near the truth can be used." if several else ""),
         "updates of the evaluator", "estimate", tuple(series), truths,
-        y_range=frame([each for each in series if each.group.endswith(", chosen")], truths, margin=0.5),
+        y_range=frame(strong, truths, margin=0.5),
     )  # fmt: skip
