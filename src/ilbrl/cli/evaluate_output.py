@@ -99,8 +99,10 @@ def draw_values(found: ope.Estimates, path: Path, truths: Mapping[str, float] | 
     """Values over updates, a panel per policy; nothing where the estimator has no such curves."""
     panels = []
     for name, trace in found.traces.items():
-        courses = [Curve(trace.updates, values) for values in trace.values]
-        curves = list(zip(courses, trace.verdicts, (found.grades[word] for word in trace.verdicts)))
+        curves: list[tuple[Curve, str, ope.Grade]] = [
+            (Curve(trace.updates, values), word, found.grades[word])
+            for values, word in zip(trace.values, trace.verdicts)
+        ]
         panels.append(pictures.courses(name, curves, str(found.quantity), (truths or {}).get(name)))
     if panels:
         paper.save_as(path, *panels)
