@@ -16,8 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from ilbrl.ope.estimators.expected_sarsa import VERDICTS
 from ilbrl.report.pictures import STYLES, Picture, Series, paper
 from ilbrl.report.pictures.evaluator import courses
+from ilbrl.results.schema import Grade
 from ilbrl.results.tables import Curve
 
 OF = "discounted value"
@@ -62,7 +64,9 @@ def draw_curves(record: dict[str, Any], path: Path) -> None:
     panels = []
     for level, curve in shown["curves"].items():
         verdicts = shown["verdicts"][level]
-        own = [(Curve(curve["updates"], values), word) for values, word in zip(curve["values"], verdicts)]
+        own: list[tuple[Curve, str, Grade]] = [
+            (Curve(curve["updates"], v), word, VERDICTS[word]) for v, word in zip(curve["values"], verdicts)
+        ]
         panels.append(courses(level, own, OF, record["truths"][level]))
     paper.save_as(path, *panels)
 
@@ -75,7 +79,10 @@ def draw_composition(record: dict[str, Any], path: Path) -> None:
         name = (
             f"{setting['expert_fraction']:.0%} expert, lr {setting['lr']:g}, every {setting['target_update_every']:g}"
         )
-        own = [(Curve(curves["updates"], v), word) for v, word in zip(curves["values"], found["verdicts"])]
+        words = found["verdicts"]
+        own: list[tuple[Curve, str, Grade]] = [
+            (Curve(curves["updates"], v), word, VERDICTS[word]) for v, word in zip(curves["values"], words)
+        ]
         panels.append(courses(name, own, OF, record["truth"]))
     paper.save_as(path, *panels)
 

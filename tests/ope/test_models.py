@@ -109,5 +109,5 @@ def test_known_policies_are_also_valued_without_their_own_logs(evidence, workpla
 def test_what_models_cannot_play_is_said(evidence):
     with pytest.raises(IlbrlError, match="policy f: models can play policies of ilbrl alone"):
         ope.estimate({"f": lambda x: x}, evidence, "models", CONFIG)
-    with pytest.raises(IlbrlError, match="size 'huge': there are large, medium, small"):
+    with pytest.raises(IlbrlError, match="size: must be one of large, medium, small, got 'huge'"):
         ope.estimate({"f": linear_policy(0.1)}, evidence, "models", replace(CONFIG, size="huge"))
