@@ -74,7 +74,11 @@ def _check_rewards(dataset: Dataset, purpose: Purpose) -> Iterator[Finding]:
     """Rewards that are missing or not finite: fatal for evaluation, harmless for imitation."""
     needed = purpose == "evaluation"
     if dataset.rewards is None:
-        meaning = "off-policy evaluation needs them" if needed else "imitation does not need them, evaluation does"
+        meaning = (
+            "off-policy evaluation needs them"
+            if needed
+            else "imitation does not need them; evaluation uses closeness to the expert instead"
+        )
         yield Finding("error" if needed else "note", "rewards", "rewards", None, f"no rewards: {meaning}")
     else:
         yield from checks.not_finite(dataset, "rewards", "error" if needed else "warning")
