@@ -9,6 +9,7 @@ import pytest
 
 from ilbrl.cli import main
 from ilbrl.data import load
+from ilbrl.results.folder import read_run
 from ilbrl.study.study import Data, Study
 
 SETTINGS = {"size": "small", "members": "2", "updates": "100", "hidden": "[16]", "starts": "3"}
@@ -63,6 +64,11 @@ def test_it_ends_in_a_policy_and_an_honest_verdict(own):
     assert "closeness to the expert" in reasons
     assert "the log expert is too small to be split" in reasons
     assert all(each["unseen"] for each in tuning["configurations"])  # valued without their own logs too
+
+
+def test_the_report_misses_nothing(own):
+    """Models have no values over updates: an empty values.csv is no fault."""
+    assert read_run(own).missing == ()
 
 
 def test_what_was_done_with_how_much_is_told(own):
