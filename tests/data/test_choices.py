@@ -100,3 +100,59 @@ def test_numbers_that_are_no_choices() -> None:
     assert "above 0 in row 2" in found(unlikely)[0].message
     with pytest.raises(IlbrlError, match="each once"):
         logs([0, 1, 0, 0, 0, 1], action_names=["a", "a"])
+
+
+# --- propensities -----------------------------------------------------------------------------------------------------
+
+CSV = "obs_0,action,{},terminal\n"
+
+
+def csv(path: Path, columns: str, *rows: str) -> Path:
+    pytest.importorskip("pandas")
+    path.write_text(CSV.format(columns) + "\n".join(rows) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("name", ["propensity", "action_prob"])
+def test_logged_propensities_become_log_probabilities(tmp_path: Path, name: str) -> None:
+    dataset = load(csv(tmp_path / "a.csv", name, "1,left,0.25,0", "2,right,0.5,1"))
+    assert dataset.action_names == ("left", "right")
+    np.testing.assert_allclose(dataset.propensities, [0.25, 0.5])
+    np.testing.assert_allclose(dataset.log_probs, np.log([0.25, 0.5]))
+    save(dataset, tmp_path / "a.npz")
+    np.testing.assert_array_equal(load(tmp_path / "a.npz").propensities, dataset.propensities)
+    assert logs(np.zeros((6, 1)), log_probs=np.zeros(6)).propensities is None  # densities of real-valued actions
+
+
+def test_propensities_of_all_choices_name_them(tmp_path: Path) -> None:
+    columns = "propensity_stay,propensity_left,propensity_jump"
+    dataset = load(csv(tmp_path / "a.csv", columns, "1,left,.2,.5,.3,0", "2,stay,.2,.4,.4,0", "3,stay,.2,.4,.3,1"))
+    assert dataset.action_names == ("stay", "left", "jump")
+    assert dataset.actions.tolist() == [1, 0, 0]
+    np.testing.assert_allclose(dataset.propensities, [0.5, 0.2, 0.2], rtol=1e-6)
+    assert any("do not sum to one in 1 row (first: row 2, 0.9)" in str(finding) for finding in examine(dataset))
+    with pytest.raises(IlbrlError, match="the action 'run' in row 0 has no propensity"):
+        load(csv(tmp_path / "b.csv", columns, "1,run,.2,.5,.3,0"))
+    numbers = load(csv(tmp_path / "c.csv", "propensity_0,propensity_1", "1,1,.2,.8,0", "2,0,.6,.4,1"))
+    np.testing.assert_allclose(numbers.propensities, [0.8, 0.6], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("propensities", "message"),
+    [
+        ([1, 1, 0, 1, 1, 1], r"propensity 0 in row 2: .*above 0 and at most 1"),
+        ([1, 1, 1, 1.5, 1, 1], "propensity 1.5 in row 3"),
+        ([1, np.nan, 1, 1, 1, 1], "propensity nan in row 1"),
+        (np.full((6, 2), 0.5), "propensities of 2 choices, and actions are numbered from 0 to 2"),
+    ],
+)
+def test_propensities_that_are_none_are_named(propensities: object, message: str) -> None:
+    with pytest.raises(IlbrlError, match=message):
+        logs([0, 1, 2, 0, 1, 2], propensities=propensities)
+
+
+def test_propensities_beside_what_contradicts_them() -> None:
+    with pytest.raises(IlbrlError, match="these are real-valued"):
+        logs(np.zeros((6, 1)), propensities=np.ones(6))
+    with pytest.raises(IlbrlError, match="which say the same"):
+        logs([0, 1, 2, 0, 1, 2], propensities=np.ones(6), log_probs=np.zeros(6))

@@ -101,10 +101,25 @@ def test_bad_feeds_are_refused():
         Feed({**columns(), "colour": np.zeros(N)})
 
 
-def test_discrete_actions_are_refused():
-    data = Dataset(np.zeros((3, 1)), np.array([0, 1, 0]), np.zeros((3, 1)), np.zeros(3, bool), np.zeros(3, bool))
-    with pytest.raises(IlbrlError, match="discrete"):
-        Spec.of(data)
+def choices(actions: list[int], **more) -> Dataset:
+    n = len(actions)
+    return Dataset(np.zeros((n, 1)), np.array(actions), np.zeros((n, 1)), np.zeros(n, bool), np.zeros(n, bool), **more)
+
+
+def test_discrete_actions_become_one_hot_rows():
+    spec = Spec.of(choices([0, 2, 1], action_names=("a", "b", "c", "d")))
+    assert (spec.discrete, spec.num_actions, spec.act_dim) == (True, 4, 4)
+    assert (spec.action_low.tolist(), spec.action_high.tolist()) == ([0], [3])
+    encoded = feeding.transitions(choices([0, 2, 1]), spec)["actions"]
+    np.testing.assert_array_equal(encoded, np.float32([[1, 0, 0, 0], [0, 0, 1, 0], [0, 1, 0, 0]]))
+    assert encoded.dtype == np.float32
+    following = feeding.logged_next_actions(choices([0, 2, 1]), spec)
+    np.testing.assert_array_equal(following["next_actions"], [[0, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 0]])
+
+
+def test_too_many_discrete_actions_are_refused():
+    with pytest.raises(IlbrlError, match=r"5,001 discrete actions.*at most 1,000.*--action-low"):
+        Spec.of(choices([0, 5000]))
 
 
 def test_time_outs_continue_and_terminals_do_not():

@@ -87,7 +87,7 @@ def test_closeness_against_brute_force(logs):
     u = np.linspace(1, -1, 40, dtype=np.float32).reshape(2, 20, 1)
     rows, expert = np.linspace(0, 749, 50).astype(int), logs["expert"]
     asked = (x.reshape(-1, 1), u.reshape(-1, 1)), (expert.observations[rows], expert.actions[rows])
-    features = [np.hstack([spec.standardise(s), spec.scale_actions(a)]) for s, a in asked]
+    features = [np.hstack([spec.standardise(s), spec.encode_actions(a)]) for s, a in asked]
     distance = cdist(*features).min(1).reshape(2, 20)
     np.testing.assert_allclose(closeness.distance(x, u), distance, rtol=1e-3, atol=1e-3)
     np.testing.assert_allclose(closeness(x, u), 1 - np.sqrt(np.minimum(distance / closeness.d_max, 1)), atol=2e-2)

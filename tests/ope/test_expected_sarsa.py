@@ -214,8 +214,8 @@ def test_distances_against_brute_force(evidence):
     assert near < far
     rows, log = data.subset(0.5), data.rows
     states = log.next_observations[rows[np.linspace(0, len(rows) - 1, 512, dtype=int)]]
-    asked = np.hstack([spec.standardise(states), spec.scale_actions(np.ones_like(states))])
-    logged = np.hstack([spec.standardise(log.observations[rows]), spec.scale_actions(log.actions[rows])])
+    asked = np.hstack([spec.standardise(states), spec.encode_actions(np.ones_like(states))])
+    logged = np.hstack([spec.standardise(log.observations[rows]), spec.encode_actions(log.actions[rows])])
     np.testing.assert_allclose(far, cdist(asked, logged).min(1).mean() / np.sqrt(asked.shape[1]), rtol=1e-5)
 
 

@@ -50,7 +50,9 @@ def test_without_penalty_the_logit_is_the_log_ratio_of_expert_to_all_rows(popula
 def test_the_penalty_holds_the_slope_at_one(population):
     """Per standardised unit of the observation and scaled unit of the action (ten wide, so nearly flat)."""
     spec = Spec.of(UNION)
-    inputs = np.column_stack([spec.standardise(UNION.observations), spec.scale_actions(UNION.actions), np.ones(len(X))])
+    inputs = np.column_stack(
+        [spec.standardise(UNION.observations), spec.encode_actions(UNION.actions), np.ones(len(X))]
+    )
     slope = [np.linalg.norm(np.linalg.lstsq(inputs, one, rcond=None)[0][:2]) for one in population.logit[:2]]
     assert slope[0] > 2
     assert 0.8 < slope[1] < 1.2

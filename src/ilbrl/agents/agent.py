@@ -139,6 +139,7 @@ def prepare(
     rows = concatenate(agent.learns_from(expert.as_expert(), logs))
     if len(rows) == 0:
         raise IlbrlError(f"{rows.source}: no rows, so there is nothing to learn from")
+    feeding.require_real_valued(rows, "agents")
     spec = Spec.of(rows)
     made = None
     if reward is not None:

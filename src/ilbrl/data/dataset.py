@@ -124,6 +124,13 @@ class Dataset:
         return self.action_names or tuple(map(str, range(self.num_actions)))
 
     @cached_property
+    def propensities(self) -> np.ndarray | None:
+        """[N] float32 probabilities of the logged choices: exp of `log_probs`; None: not logged, or real-valued."""
+        if not self.discrete or self.log_probs is None:
+            return None
+        return np.exp(self.log_probs)
+
+    @cached_property
     def action_range(self) -> tuple[np.ndarray, np.ndarray]:
         """([act_dim] lowest, [act_dim] highest) action of a policy learnt from these rows.
 

@@ -29,8 +29,8 @@ from ilbrl.data.dataset import Dataset
 from ilbrl.data.joining import with_action_names
 
 FIELDS = (
-    "observations", "actions", "next_observations", "rewards", "terminals", "timeouts", "log_probs", "is_expert",
-    "episodes", "steps",
+    "observations", "actions", "next_observations", "rewards", "terminals", "timeouts", "log_probs", "propensities",
+    "is_expert", "episodes", "steps",
 )  # fmt: skip
 _LARGEST_MAPPING = 1_000_000  # bytes
 

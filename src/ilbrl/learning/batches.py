@@ -6,6 +6,10 @@ discriminator, the next actions of its policy): [G, N, k], with the set that eac
 its own *subset* of the rows (an evaluation composition, the expert's rows). *Initial observations* come beside.
 
 How often the expert's rows are drawn is a hyper-parameter of a member, its `expert_share` (`Shares`).
+
+Networks see numbers near 0. Observations are standardised and real-valued actions scaled by their bounds to [−1, 1]. A
+discrete action, an integer k in the logs, becomes a row of zeros with a 1 at place k (one-hot), and has no bounds. So
+everything that takes [B, act_dim] actions takes both kinds; `Spec` is the one place that translates.
 """
 
 from __future__ import annotations
@@ -27,12 +31,12 @@ class Batch(NamedTuple):
     """A minibatch as an agent sees it; a field that was not fed is None."""
 
     observations: jax.Array  # [B, obs_dim], standardised
-    actions: jax.Array  # [B, act_dim], scaled to [−1, 1]
+    actions: jax.Array  # [B, act_dim], scaled to [−1, 1]; of discrete actions [B, num_actions], one-hot
     next_observations: jax.Array  # [B, obs_dim], standardised
     continues: jax.Array  # [B] 1 − terminal; a time-out continues
     rewards: jax.Array = None  # pyright: ignore[reportAssignmentType]  # [B]
     weights: jax.Array = None  # pyright: ignore[reportAssignmentType]  # [B]
-    next_actions: jax.Array = None  # pyright: ignore[reportAssignmentType]  # [B, act_dim], scaled to [−1, 1]
+    next_actions: jax.Array = None  # pyright: ignore[reportAssignmentType]  # [B, act_dim], as `actions`
     next_known: jax.Array = None  # pyright: ignore[reportAssignmentType]  # [B] 1 where a next action was logged, else 0
     initial_observations: jax.Array = None  # pyright: ignore[reportAssignmentType]  # [B, obs_dim], standardised
     expert: Batch = None  # pyright: ignore[reportAssignmentType]  # a second draw, from the expert's rows
@@ -47,48 +51,70 @@ class Shares:
     set aside. All rows of D_E ∪ D_X are then drawn equally often, as in the paper."""
 
 
+MOST_ACTIONS = 1000  # discrete ones that agents choose among; a larger number is an amount or an identity
+
+
 @dataclass(frozen=True)
 class Spec:
     """Sizes, and the maps between the user's units and the networks' (the normaliser and the action bounds)."""
 
     obs_mean: np.ndarray  # [obs_dim]
     obs_std: np.ndarray  # [obs_dim]
-    action_low: np.ndarray  # [act_dim]
-    action_high: np.ndarray  # [act_dim]
+    action_low: np.ndarray  # bounds of one action: [act_dim] real numbers, or [1], 0, of discrete ones
+    action_high: np.ndarray  # the same; [1], num_actions − 1, of discrete ones
+    num_actions: int | None = None  # how many discrete actions there are; None: actions are real-valued
 
     @property
     def obs_dim(self) -> int:
         return len(self.obs_mean)
 
     @property
+    def discrete(self) -> bool:
+        return self.num_actions is not None
+
+    @property
     def act_dim(self) -> int:
-        return len(self.action_low)
+        """Numbers that a network sees of an action; one per action that can be chosen where they are discrete."""
+        return len(self.action_low) if self.num_actions is None else self.num_actions
 
     @staticmethod
     def of(data: Dataset) -> Spec:
         """Standardise by the mean and standard deviation of `data`; TD3-BC's 10⁻³ keeps constant inputs finite."""
-        if data.discrete:
-            raise IlbrlError(
-                f"{data.source}: its actions are discrete, whole numbers, and agents learn real-valued ones only;"
-                " `ilbrl tabular` solves finite problems, and [N, act_dim] floats are read as real-valued actions"
-            )
-        low, high = data.action_range
         mean = data.observations.mean(0, dtype=np.float64)
         std = data.observations.std(0, dtype=np.float64) + 1e-3
-        return Spec(mean.astype(np.float32), std.astype(np.float32), low, high)
+        normaliser = mean.astype(np.float32), std.astype(np.float32)
+        if not data.discrete:
+            return Spec(*normaliser, *data.action_range)
+        if data.num_actions > MOST_ACTIONS:
+            raise IlbrlError(
+                f"{data.source}: {data.num_actions:,} discrete actions, and agents choose among at most"
+                f" {MOST_ACTIONS:,}; if they are amounts, state their bounds (--action-low, --action-high)"
+            )
+        return Spec(
+            *normaliser, np.zeros(1, np.float32), np.full(1, data.num_actions - 1.0, np.float32), data.num_actions
+        )
 
     def standardise(self, observations: np.ndarray) -> np.ndarray:
         return (observations - self.obs_mean) / self.obs_std
 
     @property
     def action_affine(self) -> tuple[np.ndarray, np.ndarray]:
-        """Centre and half-range of the actions' bounds."""
+        """Centre and half-range of the bounds of real-valued actions."""
+        assert not self.discrete, "discrete actions have no bounds"
         return (self.action_high + self.action_low) / 2, (self.action_high - self.action_low) / 2
 
-    def scale_actions(self, actions: np.ndarray) -> np.ndarray:
-        """The environment's units → [−1, 1]."""
+    def encode_actions(self, actions: np.ndarray) -> np.ndarray:
+        """[N, act_dim] actions as networks see them, from the user's: scaled to [−1, 1], or one-hot of [N] integers."""
+        if self.num_actions is not None:
+            return np.eye(self.num_actions, dtype=np.float32)[actions]
         centre, half_range = self.action_affine
         return (actions - centre) / half_range
+
+
+def require_real_valued(data: Dataset, who: str) -> None:
+    """For parts that do not know discrete actions yet."""
+    if data.discrete:
+        raise IlbrlError(f"{data.source}: its actions are discrete, and {who} know real-valued ones only")
 
 
 @dataclass(frozen=True)
@@ -127,7 +153,7 @@ def transitions(data: Dataset, spec: Spec) -> dict[str, np.ndarray]:
     """The columns every agent needs, in the networks' units."""
     return {
         "observations": spec.standardise(data.observations),
-        "actions": spec.scale_actions(data.actions),
+        "actions": spec.encode_actions(data.actions),
         "next_observations": spec.standardise(data.next_observations),
         "continues": 1.0 - data.terminals.astype(np.float32),
     }
@@ -136,7 +162,7 @@ def transitions(data: Dataset, spec: Spec) -> dict[str, np.ndarray]:
 def logged_next_actions(data: Dataset, spec: Spec) -> dict[str, np.ndarray]:
     """The action logged after each row. The last step of an episode has none: 0 there, and `next_known` says so."""
     same_episode = np.append(data.episode_of[1:] == data.episode_of[:-1], False)
-    following = np.roll(spec.scale_actions(data.actions), -1, axis=0)
+    following = np.roll(spec.encode_actions(data.actions), -1, axis=0)
     return {
         "next_actions": np.where(same_episode[:, None], following, np.float32(0)),
         "next_known": same_episode.astype(np.float32),

@@ -14,7 +14,7 @@ import numpy as np
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset, concatenate
 from ilbrl.learning import population
-from ilbrl.learning.batches import Feed, Spec
+from ilbrl.learning.batches import Feed, Spec, require_real_valued
 from ilbrl.learning.loggers import Log
 from ilbrl.models import dynamics
 from ilbrl.models.dynamics import Config
@@ -134,6 +134,7 @@ def _rows(logs: Sequence[Dataset], shares: Sequence[float], rng: np.random.Gener
 
 
 def _scales(union: Dataset) -> Scales:
+    require_real_valued(union, "dynamics models")
     spec = Spec.of(union)
     change = union.next_observations.astype(np.float64) - union.observations
     if union.rewards is None:
@@ -155,7 +156,7 @@ def _columns(union: Dataset, scales: Scales) -> dict[str, np.ndarray]:
     change = union.next_observations - union.observations
     columns = {
         "observations": scales.spec.standardise(union.observations),
-        "actions": scales.spec.scale_actions(union.actions),
+        "actions": scales.spec.encode_actions(union.actions),
         "next_observations": (change - scales.change_mean) / scales.change_std,
         "continues": 1.0 - union.terminals.astype(np.float32),
     }
@@ -183,7 +184,7 @@ def _many_step(models: Models, union: Dataset, held_out: np.ndarray, errors: Err
     starts = held_out[ends - held_out >= length]
     starts = starts[np.linspace(0, len(starts) - 1, min(SEGMENTS, len(starts))).astype(int)]
     rows = starts[None] + np.arange(length)[:, None]  # [T, M]
-    actions = jnp.asarray(models.scales.spec.scale_actions(union.actions[rows]))
+    actions = jnp.asarray(models.scales.spec.encode_actions(union.actions[rows]))
     truth = jnp.asarray(union.next_observations[rows])
     scales, obs_dim = models.scales, models.obs_dim
 

@@ -24,7 +24,7 @@ import numpy as np
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset, concatenate
 from ilbrl.data.splits import Composition, split_episodes
-from ilbrl.learning.batches import Spec
+from ilbrl.learning.batches import Spec, require_real_valued
 
 Reward = Literal["logged", "intrinsic"]
 
@@ -75,7 +75,7 @@ class Closeness:
         if not len(expert):
             raise IlbrlError(f"{expert.source}: no expert rows, so nothing to be close to")
         near = expert.transitions(0, len(expert)) if len(expert) <= rows else _spread_out(expert, rows)
-        features = jnp.concatenate([spec.standardise(near.observations), spec.scale_actions(near.actions)], 1)
+        features = jnp.concatenate([spec.standardise(near.observations), spec.encode_actions(near.actions)], 1)
         bare = Closeness(features, spec, 1.0)
         others = _spread_out(logs, min(SEARCHED, len(logs)))
         farthest = max((float(d.max()) for d in bare._in_pieces(bare.distance, others)), default=0.0)
@@ -156,6 +156,7 @@ class Evidence:
             raise IlbrlError("evaluation needs logs to learn from: none has a row")
         held_out = {name: data for name, data in (held_out or {}).items() if len(data)}
         union = concatenate(list(logs.values()))
+        require_real_valued(union, "estimators")
         spec = spec or Spec.of(union)
         starts = initial_observations
         if starts is None:

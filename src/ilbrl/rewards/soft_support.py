@@ -46,7 +46,7 @@ def standard_features(spec: Spec, on: str = "step") -> FeatureMap:
     """φ(s, a) = [standardised s, a scaled to [−1, 1]], and standardised s′ too `on` transitions; [N, D] float32."""
 
     def features(data: Dataset) -> np.ndarray:
-        step = [spec.standardise(data.observations), spec.scale_actions(data.actions)]
+        step = [spec.standardise(data.observations), spec.encode_actions(data.actions)]
         return np.hstack([*step, spec.standardise(data.next_observations)] if on == "transition" else step)
 
     return features

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data.checks import counted
+from ilbrl.data.choices import log_propensities, numbered
 from ilbrl.data.dataset import Dataset
 from ilbrl.data.rows import jumps
 from ilbrl.policy import Policy
@@ -33,6 +34,7 @@ def from_arrays(
     episodes: ArrayLike | None = None,
     max_episode_steps: int | None = None,
     log_probs: ArrayLike | None = None,
+    propensities: ArrayLike | None = None,
     is_expert: ArrayLike | None = None,
     action_low: ArrayLike | None = None,
     action_high: ArrayLike | None = None,
@@ -48,7 +50,8 @@ def from_arrays(
     `episodes` is any [N] label that changes where a new episode begins. `max_episode_steps` says when the
     environment stopped an episode, for logs that did not record it. `source_rows` says where each row stands in its
     file, for messages about it. Actions may be texts, which are numbered; `action_names` are the names of actions that
-    are numbers already.
+    are numbers already. `propensities` are the probabilities of the logged discrete actions, [N], or those of all
+    choices, [N, n]; a Dataset keeps their logarithms as `log_probs`.
     """
     given = {
         "observations": observations,
@@ -58,14 +61,20 @@ def from_arrays(
         "terminals": terminals,
         "timeouts": timeouts,
         "log_probs": log_probs,
+        "propensities": propensities,
         "is_expert": is_expert,
     }
     decided, doubted = list(notes), list(warnings)
     if action_names is None:
-        given["actions"], action_names = _choices(actions, source, source_rows)
+        given["actions"], action_names = numbered(actions, source, source_rows)
     columns = {name: _column(name, array, source, source_rows) for name, array in given.items() if array is not None}
     labels = None if episodes is None else _one_per_row(np.asarray(episodes))
     _check_lengths(columns if labels is None else {**columns, "episodes": labels}, source)
+    if "propensities" in columns:
+        if "log_probs" in columns:
+            raise IlbrlError(f"{source}: has log_probs and propensities, which say the same; keep one of them")
+        logged = columns.pop("propensities")
+        columns["log_probs"] = log_propensities(logged, columns["actions"], source, source_rows, doubted)
     columns["source_rows"] = np.arange(len(columns["observations"])) if source_rows is None else source_rows
     if "terminals" not in columns:
         columns["terminals"] = np.zeros(len(columns["observations"]), bool)
@@ -124,22 +133,6 @@ def flags(name: str, column: np.ndarray, source: str, rows: np.ndarray | None = 
     return column.astype(bool, copy=False)
 
 
-def _choices(actions: ArrayLike, source: str, rows: np.ndarray | None) -> tuple[ArrayLike, tuple[str, ...] | None]:
-    """(numbers, names) of actions that are texts; other actions as they are."""
-    try:
-        array = np.asarray(actions)
-    except ValueError:  # rows of different lengths: told with the other columns
-        return actions, None
-    if array.dtype.kind not in "UO" or not array.size or array.ndim != 1:
-        return actions, None
-    if not all(isinstance(each, str) and each for each in array.tolist()):
-        odd = next(i for i, each in enumerate(array.tolist()) if not (isinstance(each, str) and each))
-        row = odd if rows is None else rows[odd]
-        raise IlbrlError(f"{source}: actions hold {array.tolist()[odd]!r} in row {row}, neither a number nor a name")
-    names, numbers = np.unique(array.astype(str), return_inverse=True)
-    return numbers, tuple(names.tolist())
-
-
 def _column(name: str, array: ArrayLike, source: str, rows: np.ndarray | None) -> np.ndarray:
     """Numbers of the shape the Dataset wants: matrices for observations, one number per row for the rest."""
     try:
@@ -152,7 +145,7 @@ def _column(name: str, array: ArrayLike, source: str, rows: np.ndarray | None) -
         raise IlbrlError(f"{source}: {name} is a single number; one row per step is needed")
     if name in ("terminals", "timeouts", "is_expert"):
         return flags(name, _one_per_row(column), source, rows)
-    if name in ("rewards", "log_probs"):
+    if name in ("rewards", "log_probs", "propensities"):
         return _one_per_row(column)
     if name == "actions" and column.dtype.kind in "biu":
         return _one_per_row(column.astype(np.uint8) if column.dtype.kind == "b" else column)

@@ -34,6 +34,7 @@ FIELDS = {
     "action_low": "metadata/action_low",
     "action_high": "metadata/action_high",
 }
+READ_ALSO = {"episodes": ("episodes",), "propensities": ("propensities",)}  # where other people's files have them
 _NAMES = "metadata/action_names"
 
 
@@ -41,7 +42,7 @@ def read(path: Path, reading: Reading = Reading()) -> Dataset:  # noqa: B008 - i
     warnings: list[str] = []
     with opened(path) as file:
         stored = [str(name) for name in file if isinstance(file.get(name), h5py.Dataset)]
-        usual = {name: (field,) for name, field in FIELDS.items()} | {"episodes": ("episodes",)}
+        usual = {name: (field,) for name, field in FIELDS.items()} | READ_ALSO
         inner = [field for field in FIELDS.values() if "/" in field and field in file]
         found = homes([*stored, *inner], usual, reading.array_names, path)
         columns = {

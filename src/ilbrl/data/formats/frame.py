@@ -7,13 +7,14 @@
 | `next_observation_…` or `next_obs_…` | optional, else the next row of the episode |
 | `observation`, `action`, `next_observation` | a column of lists, one per row |
 | `reward`, `log_prob`, `is_expert` | optional |
+| `propensity` | optional: with which probability the discrete action was taken; `propensity_left`, `propensity_right`, … of all choices |
 | `terminal` or `terminated`; `timeout` or `truncated` | optional |
 | `done` | optional: a terminal, unless the row is also marked as a time-out |
 | `episode` or `episode_id` | optional: any label, one per episode |
 | `step` or `timestep` | optional: rows are put into its order within each episode |
 
 Other names are told by `--columns` or a mapping file (`ilbrl.data.reading`). Columns that nobody reads are noted.
-"""
+"""  # noqa: E501 - a table
 
 from __future__ import annotations
 
@@ -28,6 +29,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ilbrl.base.errors import IlbrlError
+from ilbrl.data.choices import numbered_by
 from ilbrl.data.dataset import Dataset
 from ilbrl.data.formats.arrays import episode_numbers, flags, from_arrays
 from ilbrl.data.reading import FIELDS, Reading, homes, in_order, unused
@@ -40,6 +42,7 @@ _PREFIXES = {
     "observations": ("observation_", "obs_"),
     "actions": ("action_", "act_"),
     "next_observations": ("next_observation_", "next_obs_"),
+    "propensities": ("propensity_",),
 }
 _USUAL = {
     "observations": ("observation", "observations", "obs"),
@@ -49,6 +52,7 @@ _USUAL = {
     "terminals": ("terminal", "terminals", "terminated", "done", "dones"),
     "timeouts": ("timeout", "timeouts", "truncated"),
     "log_probs": ("log_prob", "log_probs"),
+    "propensities": ("propensity", "propensities", "action_prob", "action_probability"),
     "is_expert": ("is_expert",),
     "episodes": ("episode", "episodes", "episode_id"),
     "steps": ("step", "steps", "timestep"),
@@ -90,11 +94,13 @@ def from_frame(
     if "terminals" not in told and found.get("terminals", [""])[0] in ("done", "dones"):
         values["terminals"] = _terminals_of_done(values, source, decided)
     decided += unused([name for name in names if name and not name.startswith("Unnamed: ")], found)
+    names_of_choices = _choices_with_propensities(values, found.get("propensities", ()), source)
     order = _order(values.pop("steps", None), values.get("episodes"), source, decided)
     if order is not None:
         values = {field: column[order] for field, column in values.items()}
     return from_arrays(
         **values,
+        action_names=names_of_choices,
         action_low=action_low,
         action_high=action_high,
         source=source,
@@ -156,10 +162,12 @@ def _check_fields(columns: Columns, source: str) -> None:
 
 
 def _by_prefix(names: list[str], doubts: list[str]) -> dict[str, list[str]]:
-    found = {}
+    found, taken = {}, {name for names in _USUAL.values() for name in names}
     for field, prefixes in _PREFIXES.items():
+        if any(name in names for name in _USUAL[field]):
+            continue  # with a column `action`, action_reason is no part of the action
         for prefix in prefixes:
-            matching = [name for name in names if name.startswith(prefix)]
+            matching = [name for name in names if name.startswith(prefix) and name not in taken]
             if matching and field not in found:
                 found[field], doubtful = in_order(matching, prefix)
                 doubts += doubtful
@@ -188,6 +196,17 @@ def _values(columns: list[Any], names: list[str], field: str, alone: bool, sourc
         whole = columns[0].dtype.kind in "biu" and not columns[0].isna().any()
         return columns[0].to_numpy() if whole else columns[0].to_numpy(np.float64, na_value=np.nan)
     return np.stack([column.to_numpy(np.float32, na_value=np.nan) for column in columns], axis=1)
+
+
+def _choices_with_propensities(values: dict[str, Any], columns: Sequence[str], source: str) -> list[str] | None:
+    """Names of the choices as the columns of their propensities have them; named actions are then numbered alike."""
+    prefix = _PREFIXES["propensities"][0]
+    if len(columns) < 2 or not all(name.startswith(prefix) for name in columns):
+        return None
+    names = [name.removeprefix(prefix) for name in columns]
+    if values["actions"].dtype == object:
+        values["actions"] = numbered_by(names, values["actions"].tolist(), source)
+    return names if values["actions"].dtype.kind in "iu" else None
 
 
 def _holds_lists(column: Any) -> bool:

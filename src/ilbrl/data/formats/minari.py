@@ -89,7 +89,9 @@ def _read_episode(group: h5py.Group, path: Path, notes: list[str]) -> dict[str, 
     episode |= {name: read_rows(group, name) for name in ("actions", "rewards") if name in group}
     for ours, theirs in _FLAGS.items():
         episode[ours] = flags(theirs, read_rows(group, theirs), f"{path}: {group.name}")
-    episode |= {name: read_rows(group, f"infos/{name}") for name in _INFOS if f"infos/{name}" in group}
+    episode |= {
+        name: read_rows(group, f"infos/{name}") for name in (*_INFOS, "propensities") if f"infos/{name}" in group
+    }
     for name, column in episode.items():
         if len(column) != len(episode["actions"]):
             raise IlbrlError(

@@ -54,7 +54,7 @@ def read(path: Path, reading: Reading = Reading()) -> Dataset:  # noqa: B008 - i
         stored = list(dict.fromkeys(archive.files))
         beside = [name for name in stored if name in _TEXTS or name.startswith("policy/")]
         arrays = [name for name in stored if name not in beside]
-        usual = {name: (name, field) for name, field in d4rl.FIELDS.items()} | {"episodes": ("episodes",)}
+        usual = {name: (name, field) for name, field in d4rl.FIELDS.items()} | d4rl.READ_ALSO
         found = homes(arrays, usual, reading.array_names, path)
         columns = {
             name: joined([read_array(archive, field, path) for field in fields], name, path)

@@ -205,7 +205,7 @@ def _ask(policies: Mapping[str, Evaluable], rows: Dataset, evidence: Evidence) -
             answers = [policy.actions, policy.initial_actions]
         else:
             answers = [act(name, policy, observations, spec.act_dim) for observations in seen]
-        actions[g] = spec.scale_actions(np.concatenate(answers))
+        actions[g] = spec.encode_actions(np.concatenate(answers))
     return actions
 
 

@@ -104,4 +104,4 @@ def distances_from_data(
 
 
 def _inputs(spec: Spec, observations: np.ndarray, actions: np.ndarray) -> np.ndarray:
-    return np.concatenate([spec.standardise(observations), spec.scale_actions(actions)], 1)
+    return np.concatenate([spec.standardise(observations), spec.encode_actions(actions)], 1)
