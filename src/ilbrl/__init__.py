@@ -11,8 +11,10 @@ if TYPE_CHECKING:
     from ilbrl.agents.fit import fit
     from ilbrl.data import Dataset, concatenate, load
     from ilbrl.envs import rollout
+    from ilbrl.ope import evaluate
     from ilbrl.policy import Policy
     from ilbrl.study import Study
+    from ilbrl.study.tune import tune
 
 # Where each public name lives; resolved on first use, so that `import ilbrl` stays fast and needs no JAX.
 _HOMES = {
@@ -20,11 +22,13 @@ _HOMES = {
     "Policy": "ilbrl.policy",
     "Study": "ilbrl.study",
     "concatenate": "ilbrl.data",
+    "evaluate": "ilbrl.ope",
     "fit": "ilbrl.agents.fit",
     "load": "ilbrl.data",
     "rollout": "ilbrl.envs",
+    "tune": "ilbrl.study.tune",
 }
-__all__ = ["Dataset", "Policy", "Study", "concatenate", "fit", "load", "rollout"]
+__all__ = ["Dataset", "Policy", "Study", "concatenate", "evaluate", "fit", "load", "rollout", "tune"]
 
 
 def __getattr__(name: str) -> Any:

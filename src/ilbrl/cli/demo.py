@@ -11,9 +11,9 @@ import tyro
 from ilbrl.cli.tune import as_text
 from ilbrl.report.verdict import verdict
 from ilbrl.results import read_run
-from ilbrl.study.executors import spread_over_cores
 from ilbrl.study.run import StudyResult
 from ilbrl.study.study import Study
+from ilbrl.study.tune import tune
 
 STORY = """The logs: {episodes} episodes of an expert and some of a mediocre policy ({task}). Nothing else is known
 to what follows: no environment is touched until a policy is selected. The study is the preset `demo` of `ilbrl tune`.
@@ -38,8 +38,7 @@ def main(words: list[str]) -> int:
     out = args.out or Path("runs/demo" if args.seed == 0 else f"runs/demo-seed{args.seed}")
     study = replace(Study.load("demo"), seed=args.seed)
     print(STORY.format(episodes=study.data.expert_episodes, task=study.task), flush=True)
-    spread_over_cores()
-    result = study.run(out, command="ilbrl demo " + shlex.join(words))
+    result = tune(study, out=out, command="ilbrl demo " + shlex.join(words))
     print(f"\n{as_text(result)}\n{_gap(result)}{_report(result.folder)}")
     return int(verdict(read_run(out)).grade == "bad")
 

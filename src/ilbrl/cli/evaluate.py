@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import dataclass, field, make_dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ from ilbrl import ope
 from ilbrl.base.errors import IlbrlError
 from ilbrl.base.records import from_json, parse_json, read_text, to_plain, write_json
 from ilbrl.cli.evaluate_output import as_text, draw_calibration, draw_values
-from ilbrl.cli.named import load_named, typed, value_of, warn_about
+from ilbrl.cli.named import load_named, typed, value_of
 from ilbrl.data import Dataset, Reading
 from ilbrl.data.benchmark import find_policy
 from ilbrl.learning.config import check as check_settings
@@ -65,10 +66,9 @@ class Arguments:
     """Print one JSON object instead of text."""
 
 
-class Evaluator(NamedTuple):
-    """With which configuration policies are valued, and what its calibration says about it."""
+class Judged(NamedTuple):
+    """With which configuration policies are valued, and what a calibration says about it."""
 
-    estimator: ope.Estimator
     config: Any
     tuning: TuningRecord | None = None  # None: not calibrated
     withheld: str | None = None  # why the verdict of a calibration is not passed on
@@ -81,29 +81,27 @@ def main(words: list[str]) -> int:
     _check(args)
     check_settings([config])
     policies = {name: policy_named(name) for name in args.policy}
-    seeds = range(estimator.seeds if args.seeds is None else args.seeds)
-    evidence = _evidence(args, reading)
+    evidence = ope.gather(*_logs(args, reading), args.seed, args.intrinsic, _warn)
+    judged = Judged(config)
+    if args.calibration is not None:
+        judged = _calibrated(args.calibration, estimator, config, typed(words), evidence)
     workplace = None if args.out is None else args.out / "workplace"
-    options: dict[str, Any] = {"workplace": workplace, "quiet": args.quiet or args.json}
+    found = ope.evaluate(
+        policies, evidence, known=_known(args, evidence, reading), use_clones=args.clones, estimator=estimator,
+        config=judged.config, seeds=args.seeds, out=workplace, warn=_warn, quiet=args.quiet or args.json,
+    )  # fmt: skip
     result: dict[str, Any] = {}
-    evaluator = Evaluator(estimator, config)
-    if args.known or args.clones:
-        known = _known(args, evidence, reading) if args.known else ope.clones(evidence, quiet=options["quiet"])
-        calibration = ope.calibrate(known, evidence, estimator, config, seeds, **options)
-        record = tuning_record(calibration)
-        evaluator = Evaluator(estimator, calibration.config, record)
-        result["calibration"] = to_plain(record)
+    if found.calibration is not None:
+        judged = Judged(found.calibration.config, tuning_record(found.calibration))
+        result["calibration"] = to_plain(judged.tuning)
         if args.out is not None:
-            write_json(args.out / "tuning.json", record)
-            draw_calibration(calibration, args.out)
-    elif args.calibration is not None:
-        evaluator = _calibrated(args.calibration, estimator, config, typed(words), evidence)
-    if policies:
-        found = ope.estimate(policies, evidence, estimator, evaluator.config, seeds, **options)
-        result["evaluation"] = _as_json(found, evidence, evaluator)
+            write_json(args.out / "tuning.json", judged.tuning)
+            draw_calibration(found.calibration, args.out)
+    if found.estimates is not None:
+        result["evaluation"] = _as_json(found, found.estimates, judged)
         if args.out is not None:
             write_json(args.out / "evaluation.json", result["evaluation"])
-            draw_values(found, args.out / "values.png")
+            draw_values(found.estimates, args.out / "values.png")
     if workplace is not None:
         _tidy(workplace)
     print(json.dumps(result, indent=1) if args.json else as_text(result))
@@ -163,55 +161,36 @@ def _check(args: Arguments) -> None:
         raise IlbrlError(f"--logs {' '.join(args.logs)}: names a log twice")
 
 
-def _evidence(args: Arguments, reading: Reading) -> ope.Evidence:
-    """All logs under their names: `expert`, and `logs` or, where there are several, what the user typed."""
-    logs: dict[str, Dataset] = {}
-    if args.expert is not None:
-        logs["expert"] = load_named(args.expert, reading, quiet=args.quiet)
-    for text in args.logs:
-        logs["logs" if len(args.logs) == 1 else text] = load_named(text, reading, quiet=args.quiet)
-    intrinsic = True if args.intrinsic else None
-    rewarded = not args.intrinsic and all(data.rewards is not None for data in logs.values())
-    expert = logs.get("expert")
-    for data in logs.values():
-        if data is not expert:
-            warn_about(data, expert, "evaluation" if rewarded else "imitation")
-    return ope.Evidence.holding_out(logs, args.seed, intrinsic=intrinsic)
+def _warn(said: str) -> None:
+    print(f"warning: {said}", file=sys.stderr)
 
 
-def _known(args: Arguments, evidence: ope.Evidence, reading: Reading) -> list[ope.Known]:
+def _logs(args: Arguments, reading: Reading) -> tuple[dict[str, Dataset], Dataset | None]:
+    """The logs by name, `logs` or, where there are several, what the user typed; and the expert's."""
+    expert = None if args.expert is None else load_named(args.expert, reading, quiet=args.quiet)
+    several = len(args.logs) > 1
+    return {text if several else "logs": load_named(text, reading, quiet=args.quiet) for text in args.logs}, expert
+
+
+def _known(args: Arguments, evidence: ope.Evidence, reading: Reading) -> dict[str, Any]:
     """The known policies of `NAME=POLICY`, `NAME=POLICY@LOG` or `NAME=POLICY@FILE`."""
-    found, behind_logs = [], []
+    typed_as = {args.expert: "expert", **({args.logs[0]: "logs"} if len(args.logs) == 1 else {})}
+    found: dict[str, Any] = {}
     for entry in args.known:
         name, _, where = entry.partition("=")
         where, _, log = where.partition("@")
         if not name or not where:
             raise IlbrlError(f"--known: {entry!r} is not NAME=POLICY, NAME=POLICY@LOG or NAME=POLICY@FILE")
-        policy = policy_named(where)
-        made = log or ("expert" if name == "expert" else "logs")
-        made = {args.expert: "expert", **({args.logs[0]: "logs"} if len(args.logs) == 1 else {})}.get(made, made)
-        if made in evidence.logs:
-            behind_logs += [name] if not log and made == "logs" else []
-            found.append(ope.known_policy(name, policy, evidence, made))
-        elif log:
-            own = load_named(log, reading, quiet=args.quiet)
-            purpose = "evaluation" if evidence.reward == "logged" else "imitation"
-            warn_about(own, evidence.logs.get("expert"), purpose)
-            found.append(ope.Known(name, policy, own, ope.logged_variant(policy)))
-        else:
-            there = ", ".join(evidence.logs)
-            raise IlbrlError(f"--known {entry}: whose episodes are its own? Say NAME=POLICY@LOG; there are {there}")
-    if len(behind_logs) > 1:
-        raise IlbrlError(
-            f"--known: {' and '.join(behind_logs)} cannot both be the one policy behind --logs, and whose episodes are"
-            " whose cannot be told; bring the episodes of each as NAME=POLICY@FILE"
-        )
+        if name in found:
+            raise IlbrlError(f"--known: {name} stands there twice; known policies need different names")
+        found[name] = policy_named(where)
+        if log:
+            log = typed_as.get(log, log)
+            found[name] = found[name], log if log in evidence.logs else load_named(log, reading, quiet=args.quiet)
     return found
 
 
-def _calibrated(
-    path: Path, estimator: ope.Estimator, config: Any, options: set[str], evidence: ope.Evidence
-) -> Evaluator:
+def _calibrated(path: Path, estimator: ope.Estimator, config: Any, options: set[str], evidence: ope.Evidence) -> Judged:
     """What an earlier calibration chose, changed by the options that were typed.
 
     Its verdict stays where these logs and settings are those it is about.
@@ -229,22 +208,22 @@ def _calibrated(
     here = {name: data.content_hash for name, data in evidence.logs.items()}
     departures += [f"another log {name}" for name in here if record.evidence.get(name) != here[name]]
     if not departures:
-        return Evaluator(estimator, asked, record)
+        return Judged(asked, record)
     withheld = (
         f"the verdict of the calibration is about other estimates: here {' and '.join(departures)};"
         " how far to trust these numbers is unknown until --known with the same options says so"
     )
-    return Evaluator(estimator, asked, record, withheld)
+    return Judged(asked, record, withheld)
 
 
-def _as_json(found: ope.Estimates, evidence: ope.Evidence, evaluator: Evaluator) -> dict[str, Any]:
-    trust = None if evaluator.tuning is None or evaluator.withheld else evaluator.tuning.trust
-    warned = []
-    if trust is not None and evaluator.tuning is not None:
+def _as_json(found: ope.Evaluated, estimates: ope.Estimates, judged: Judged) -> dict[str, Any]:
+    trust = None if judged.tuning is None or judged.withheld else judged.tuning.trust
+    warned = found.warnings
+    if trust is not None and judged.tuning is not None and found.calibration is None:  # of an earlier call
         limit = float("inf") if trust.distance_limit is None else trust.distance_limit
-        best = max(known.truth for known in evaluator.tuning.known.values() if known.truth is not None)
-        warned = ope.warnings(found, limit, best, trust.error or 0.0)
-        found = ope.widen(found, trust.error or 0.0)
+        best = max(known.truth for known in judged.tuning.known.values() if known.truth is not None)
+        warned = ope.warnings(estimates, limit, best, trust.error or 0.0)
+        estimates = ope.widen(estimates, trust.error or 0.0)
     policies = {
         name: {
             "value": estimate.value,
@@ -254,21 +233,21 @@ def _as_json(found: ope.Estimates, evidence: ope.Evidence, evaluator: Evaluator)
             "distance": estimate.distance,
             "length": estimate.length,
         }
-        for name, estimate in found.policies.items()
+        for name, estimate in estimates.policies.items()
     }
     return to_plain(
         {
             "policies": policies,
-            "estimator": found.estimator,
-            "quantity": str(found.quantity),
-            "measure": found.measure,
-            "config": found.config,
-            "initial_states": len(evidence.initial_observations),
-            "seconds": found.seconds,
+            "estimator": estimates.estimator,
+            "quantity": str(estimates.quantity),
+            "measure": estimates.measure,
+            "config": estimates.config,
+            "initial_states": len(found.evidence.initial_observations),
+            "seconds": estimates.seconds,
             "warnings": warned,
             "trust": trust,
-            "trust_withheld": evaluator.withheld,
-            "notes": [*evidence.notes, *found.notes],
+            "trust_withheld": judged.withheld,
+            "notes": [*found.evidence.notes, *estimates.notes],
         }
     )
 

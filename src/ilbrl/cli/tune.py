@@ -16,9 +16,9 @@ from ilbrl.envs import NOT_D4RL, import_module_of
 from ilbrl.report.verdict import Verdict, verdict
 from ilbrl.results import read_run
 from ilbrl.results.schema import Scores
-from ilbrl.study.executors import spread_over_cores
 from ilbrl.study.run import StudyResult, reveal
-from ilbrl.study.study import Study, preset_names
+from ilbrl.study.study import OWN, Study, preset_names
+from ilbrl.study.tune import tune as run_study
 
 USAGE = """Tune, train, evaluate offline and select, without an environment; play the selected policies once at the end.
 
@@ -35,7 +35,6 @@ STUDY is a TOML file or a preset: {presets}
 
 Killed or stopped, the same command continues. docs/protocol.md explains it, with a study of your own logs.
 Exit code 1: nothing was selected, or the offline values cannot be trusted, or the policy is no better than the logs."""
-OWN = "own"  # the preset for logs that are named by options alone
 
 
 @dataclass(frozen=True)
@@ -112,13 +111,9 @@ _PAIRS = "--ranges ilbrl.lam 'uniform(1, 4)' all.dtype bfloat16"
 
 def tune(study: Study, run: RunOptions, command: str) -> int:
     """Run a study and say what came of it."""
-    options = {"address": run.address} if run.executor == "ray" else {}
-    if run.address and run.executor != "ray":
-        raise IlbrlError("--address is of a Ray cluster: add --executor ray")
-    spread_over_cores()
-    result = study.run(
-        run.out, executor=run.executor, change=run.change, again=run.again, dashboards=run.dashboards,
-        quiet=run.quiet or run.json, command=command, **options,
+    result = run_study(
+        study, out=run.out, executor=run.executor, address=run.address, change=run.change, again=run.again,
+        dashboards=run.dashboards, quiet=run.quiet or run.json, command=command,
     )  # fmt: skip
     found = verdict(read_run(result.folder))
     text = f"{as_text(result)}\nThe verdict: {found.headline}. `ilbrl report {result.folder}` says why, with pictures."

@@ -6,18 +6,22 @@
     found = ope.estimate(policies, evidence, config=calibration.config)           values, intervals, verdicts
     calibration.widen(found), calibration.warnings(found)
 
+`evaluate` does all of this in one call.
+
 estimates      the seam: Estimator, Estimates, Quantity
 estimators/    models (rollouts in learned dynamics, the default), expected_sarsa (the paper's), importance
 evidence       logs, held-out episodes, initial states; through which estimators read true rewards; the intrinsic reward
 policies       what can be evaluated, policies of known value, the truth about them, clones
 ranking        rank error, correlations, regret, bias
 calibration    known policies valued with and without their own logs; the setting that candidates are valued with
+evaluation     all of it in one call, for Python and for the command line
 trust          the verdict: how far to trust it, and about which policies
 """
 
 from ilbrl.ope.calibration import Calibration, Tried, calibrate
 from ilbrl.ope.estimates import Choices, Estimate, Estimates, Estimator, Grade, Part, Trace
 from ilbrl.ope.estimators import DEFAULT, ESTIMATORS, estimate, find
+from ilbrl.ope.evaluation import Evaluated, evaluate, gather
 from ilbrl.ope.evidence import Closeness, Evidence, Quantity
 from ilbrl.ope.policies import (
     Evaluable,
@@ -47,6 +51,7 @@ __all__ = [
     "Estimates",
     "Estimator",
     "Evaluable",
+    "Evaluated",
     "Evidence",
     "Grade",
     "Known",
@@ -63,7 +68,9 @@ __all__ = [
     "clones",
     "distance_warning",
     "estimate",
+    "evaluate",
     "find",
+    "gather",
     "kendall",
     "known_policy",
     "logged_next_actions",

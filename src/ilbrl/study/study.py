@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ilbrl.study.run import StudyResult
 
 Ranges = Literal["default", "paper"]
+OWN = "own"  # the preset for logs that are named alone
 EVERY = "all"  # in search.ranges: every algorithm that has the setting
 PRESETS = Path(__file__).parent / "presets"
 SEEDS_PER_STUDY = 1000
