@@ -128,8 +128,11 @@ def check_ends(dataset: Dataset) -> Iterator[Finding]:
         message = f"{counted(both.sum(), 'row')} marked terminal and timed out at once, and taken as terminal"
         yield Finding("note", "ends", "terminals", dataset.source_row(np.argmax(both)), message)
     if not dataset.complete[-1]:
-        message = f"the last episode ({dataset.episode_lengths[-1]:,} steps) is cut by the end of the data"
-        yield Finding("note", "ends", None, dataset.source_row(dataset.episode_starts[-1]), message)
+        row = dataset.source_row(dataset.episode_starts[-1])
+        message = (
+            f"the last episode ({dataset.episode_lengths[-1]:,} steps from row {row}) is cut by the end of the data"
+        )
+        yield Finding("note", "ends", None, row, message)
 
 
 def check_lengths(dataset: Dataset) -> Iterator[Finding]:

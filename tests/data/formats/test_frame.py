@@ -1,5 +1,6 @@
 """Tables: a pandas frame, CSV and Parquet."""
 
+import gzip
 import time
 from pathlib import Path
 
@@ -213,6 +214,41 @@ def test_doubts_about_columns_and_labels_are_findings() -> None:
         "1 terminal inside a labelled episode (first: row 1): what follows is taken as a new episode;"
         " mend the labels or the terminals",
     ]
+
+
+WHOLE = "episode,obs_0,action_0,reward,done\n" + "".join(
+    f"{e},{e + t / 10},0.5,1.25,{int(t == 2)}\n" for e in range(3) for t in range(3)
+)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "csv.gz"])
+def test_a_table_cut_off_inside_its_last_row_is_refused(tmp_path: Path, suffix: str) -> None:
+    for cut in range(len(WHOLE) - len("2,2.2,0.5,1.25,1\n") + 1, len(WHOLE) - len(",1\n") + 1):
+        text = WHOLE[:cut].encode()
+        (tmp_path / f"logs.{suffix}").write_bytes(gzip.compress(text) if suffix == "csv.gz" else text)
+        with pytest.raises(
+            IlbrlError, match=rf"logs\.{suffix}: row 8, the last one, has \d of 5 cells: the file was cut"
+        ):
+            load(tmp_path / f"logs.{suffix}")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (WHOLE[:-1], ["note: the last row has no line end"]),
+        (WHOLE[:-17], ["warning: the last episode (2 rows, from row 6) is the only one without"]),
+        (WHOLE, []),
+        (WHOLE + "\n", []),
+        ("episode,obs_0,action_0\n0,1,2\n0,1,3\n0,1,4\n1,1,5\n1,1,6\n1,1,7\n2,1,8\n2,1,9\n", [
+            "warning: the last episode (2 rows, from row 6) is the only one of fewer than 3 rows"
+        ]),
+    ],
+)  # fmt: skip
+def test_what_looks_cut_off_is_a_finding(tmp_path: Path, text: str, said: list[str]) -> None:
+    (tmp_path / "logs.csv").write_text(text)
+    found = [str(f) for f in examine(load(tmp_path / "logs.csv")) if "cut" in f.message]
+    assert len(found) == len(said)
+    assert all(sentence.startswith(start) for sentence, start in zip(found, said))
 
 
 def test_thousands_of_columns_take_seconds(tmp_path: Path) -> None:

@@ -177,8 +177,10 @@ def _timeouts(
     """[N] where the log stops without a terminal: as logged, or by the best evidence there is."""
     terminals, logged = columns["terminals"], columns.get("timeouts")
     if labels is not None:
-        ends = _ends_of_labels(labels, terminals, columns["source_rows"], doubted) & ~terminals
-        return ends if logged is None else ends | logged
+        marked = terminals if logged is None else terminals | logged
+        ends = _ends_of_labels(labels, terminals, columns["source_rows"], doubted)
+        doubted += _cut_off(ends, marked, columns["source_rows"])
+        return (ends & ~terminals) if logged is None else (ends & ~terminals) | logged
     if logged is not None:
         return logged
     if max_episode_steps is not None:
@@ -214,6 +216,21 @@ def _ends_of_labels(labels: np.ndarray, terminals: np.ndarray, rows: np.ndarray,
             " what follows is taken as a new episode; mend the labels or the terminals"
         )
     return ends
+
+
+def _cut_off(ends: np.ndarray, marked: np.ndarray, rows: np.ndarray) -> list[str]:
+    """A doubt about the last episode: it alone has no end, or it alone is shorter where no ends are marked."""
+    last = np.flatnonzero(ends)
+    lengths = np.diff(last, prepend=-1)
+    unmarked = marked[last[:-1]].all() and not marked[last[-1]]
+    shorter = not marked.any() and len(last) > 2 and (lengths[:-1] == lengths[0]).all() and lengths[-1] < lengths[0]
+    if len(last) < 2 or not (unmarked or shorter):
+        return []
+    what = "without an end mark" if unmarked else f"of fewer than {lengths[0]:,} rows"
+    return [
+        f"the last episode ({lengths[-1]:,} rows, from row {rows[last[-2] + 1]}) is the only one {what}: if the logs"
+        " were cut off there, copy them again or leave it out"
+    ]
 
 
 def _every(steps: int, terminals: np.ndarray) -> np.ndarray:

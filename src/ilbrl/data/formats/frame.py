@@ -18,7 +18,9 @@ Other names are told by `--columns` or a mapping file (`ilbrl.data.reading`). Co
 
 from __future__ import annotations
 
+import csv
 import gzip
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -58,6 +60,7 @@ _USUAL = {
     "steps": ("step", "steps", "timestep"),
 }
 _SEPARATORS = (",", ";", "\t")
+_LONGEST_LINE = 10_000_000  # bytes
 
 
 def from_frame(
@@ -122,7 +125,7 @@ def read_parquet(path: Path, reading: Reading = Reading()) -> Dataset:  # noqa: 
 def _csv_frame(pandas: Any, path: Path, notes: list[str]) -> pd.DataFrame:
     """The table as it is written: pandas renames columns of the same name, and takes a column too many for labels."""
     with gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb") as file:
-        heading, first = (file.readline(10_000_000).decode("utf-8") for _ in range(2))
+        heading, first = (file.readline(_LONGEST_LINE).decode("utf-8") for _ in range(2))
     separator = max(_SEPARATORS, key=heading.count)
     decimal = "," if separator != "," and re.search(r"\d,\d", first) else "."
     if (separator, decimal) != (",", "."):
@@ -133,7 +136,27 @@ def _csv_frame(pandas: Any, path: Path, notes: list[str]) -> pd.DataFrame:
         raise IlbrlError(f"{path}: its rows have more cells than its first line has names; name every column")
     options = {"header": None, "nrows": 1, "dtype": str, "keep_default_na": False}
     frame.columns = pandas.read_csv(path, sep=separator, **options).iloc[0]
+    _refuse_cut(frame, path, separator, notes)
     return frame
+
+
+def _refuse_cut(frame: pd.DataFrame, path: Path, separator: str, notes: list[str]) -> None:
+    """A file cut off in its last row: pandas fills up the cells that are not there."""
+    packed = path.suffix.lower() == ".gz"
+    if not len(frame) or (packed and not frame.iloc[-1].isna().any()):  # unpacking it again only for this takes long
+        return
+    with gzip.open(path, "rb") if packed else path.open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - _LONGEST_LINE))
+        text = file.read().decode("utf-8", errors="replace")
+    last = text.rstrip("\r\n").rpartition("\n")[2]
+    cells = len(next(csv.reader([last], delimiter=separator), []))
+    if cells < frame.shape[1] and last.count('"') % 2 == 0:  # an odd one: a cell of several lines
+        raise IlbrlError(
+            f"{path}: row {len(frame) - 1}, the last one, has {cells} of {frame.shape[1]} cells: the file was cut off"
+            " there; copy it again, or remove that row"
+        )
+    if not text.endswith(("\r", "\n")):
+        notes.append("the last row has no line end; if the file was cut off there, its last cell is incomplete")
 
 
 def _read(path: Path, kind: str, reading: Reading, read: Callable[[Any, Path, list[str]], Any]) -> Dataset:
