@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,9 +16,11 @@ import safetensors.numpy
 
 from ilbrl.base.errors import IlbrlError
 from ilbrl.base.files import written_whole
+from ilbrl.base.records import shown
 
 T = TypeVar("T")
 SHOWN = 4  # differences that a message names
+START_OVER = "remove it to start over"
 LONG = 60  # characters; hashes are longer, and say nothing to a reader
 
 
@@ -49,28 +52,52 @@ class Checkpoint:
             partial.write_bytes(safetensors.numpy.save(arrays, header))
         self.saved = time.monotonic()
 
-    def read(self, fresh: T) -> tuple[T, int, list[dict[str, Any]]]:
-        """The state to go on from, the updates done and their history; `fresh`, 0 and [] where there is no file."""
+    def read(self, fresh: T, members: int | None = None) -> tuple[T, int, list[dict[str, Any]]]:
+        """The state to go on from, the updates done and their history; `fresh`, 0 and [] where there is no file.
+
+        members: how many members of the population `fresh` the file keeps, as it was told to `write`.
+        """
         if self.path is None or not self.path.exists():
             return fresh, 0, []
         try:
+            if not self.path.is_file():
+                raise ValueError("it is no regular file")
             with safetensors.safe_open(self.path, framework="numpy") as file:
                 header = file.metadata() or {}
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
-        except (safetensors.SafetensorError, OSError) as error:
-            raise IlbrlError(f"{self.path}: not a checkpoint ({error}); remove it to start over") from None
-        if header.get("checksum") != _checksum(arrays, header):
-            raise IlbrlError(f"{self.path}: a damaged checkpoint; remove it to start over")
-        if header.get("identity") != self.identity:
-            found = _differences(json.loads(header.get("identity", "{}")), json.loads(self.identity))
-            raise IlbrlError(
-                f"{self.path}: a checkpoint of other settings or data ({'; '.join(found[:SHOWN])}); use another folder,"
-                " or remove it to start over"
-            )
-        leaves = [arrays[f"state/{i}"] for i in range(len(jax.tree.leaves(fresh)))]
-        columns = {name.removeprefix("history/"): a for name, a in arrays.items() if name.startswith("history/")}
-        history = [{name: column[i] for name, column in columns.items()} for i in range(len(columns.get("update", ())))]
-        return jax.tree.unflatten(jax.tree.structure(fresh), leaves), int(header["done"]), history
+            if header.get("checksum") != _checksum(arrays, header):
+                raise IlbrlError(f"{self.path}: a damaged checkpoint; {START_OVER}")
+            if header.get("identity") != self.identity:
+                found = _differences(json.loads(header.get("identity", "{}")), json.loads(self.identity))
+                raise IlbrlError(
+                    f"{self.path}: a checkpoint of other settings or data ({'; '.join(found[:SHOWN])}); use another"
+                    f" folder, or {START_OVER}"
+                )
+            done = int(header["done"])
+            if done < 0:
+                raise ValueError(f"{done} updates are done")
+            return _state(arrays, fresh, members), done, _history(arrays)
+        except (safetensors.SafetensorError, OSError, KeyError, ValueError, TypeError, RecursionError) as error:
+            raise IlbrlError(f"{self.path}: not a checkpoint ({shown(error)}); {START_OVER}") from None
+
+
+def _state(arrays: Mapping[str, np.ndarray], fresh: T, members: int | None) -> T:
+    """The arrays in the places of those of `fresh`, whose shapes and types they must have."""
+    leaves = []
+    for i, leaf in enumerate(jax.tree.leaves(fresh)):
+        found = arrays[f"state/{i}"]
+        wanted = leaf.shape if members is None else (members, *leaf.shape[1:])
+        if (found.shape, found.dtype) != (wanted, leaf.dtype):
+            raise ValueError(f"state/{i} is {found.dtype} {list(found.shape)}, not {leaf.dtype} {list(wanted)}")
+        leaves.append(found)
+    return jax.tree.unflatten(jax.tree.structure(fresh), leaves)
+
+
+def _history(arrays: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
+    columns = {name.removeprefix("history/"): a for name, a in arrays.items() if name.startswith("history/")}
+    if len({array.shape[:1] for array in columns.values()}) > 1 or (columns and "update" not in columns):
+        raise ValueError("the columns of its history are not equally long")
+    return [{name: column[i] for name, column in columns.items()} for i in range(len(columns.get("update", ())))]
 
 
 def _differences(there: Any, here: Any, name: str = "") -> list[str]:

@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from ilbrl.base.errors import IlbrlError
+from ilbrl.base.records import LARGEST_INTEGER, shown
 
 C = TypeVar("C")
 TRACED = (float, float | None)
@@ -105,8 +106,13 @@ def check_value(name: str, hint: Any, value: Any, field: str, owner: type | None
     owner: the configuration's class, which may have `limits` of its own.
     """
     if wanted := _unmet(name, hint, value, {**LIMITS, **getattr(owner, "limits", {})}):
-        shown = list(value) if isinstance(value, tuple) else value
-        raise IlbrlError(f"{field}: must be {wanted}, got {shown!r}")
+        raise IlbrlError(f"{field}: must be {wanted}, got {_shown(value)}")
+
+
+def _shown(value: Any) -> str:
+    return (
+        f"[{', '.join(map(shown, value[:8]))}{', …' * (len(value) > 8)}]" if isinstance(value, tuple) else shown(value)
+    )
 
 
 def _unmet(name: str, hint: Any, value: Any, limits: Mapping[str, Limit]) -> str | None:
@@ -124,6 +130,8 @@ def _unmet(name: str, hint: Any, value: Any, limits: Mapping[str, Limit]) -> str
         return None if isinstance(value, bool) else "true or false"
     if isinstance(value, bool) or not isinstance(value, Integral if hint is int else Real):
         return "a whole number" if hint is int else "a number"
+    if isinstance(value, int) and abs(value) > LARGEST_INTEGER:
+        return "a number of at most 64 bits"
     number = float(value)  # NumPy's too
     limit = limits.get("lr" if name.endswith("_lr") else name)
     if limit is None:

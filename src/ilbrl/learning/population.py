@@ -14,7 +14,7 @@ A member whose losses leave the finite or plausible range is marked and frozen f
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -30,7 +30,7 @@ from ilbrl.base.progress import Advance, progress
 from ilbrl.learning import batches as feeding
 from ilbrl.learning import memory, nets
 from ilbrl.learning.batches import Batch, Feed, Spec
-from ilbrl.learning.checkpoint import Checkpoint
+from ilbrl.learning.checkpoint import START_OVER, Checkpoint
 from ilbrl.learning.config import check, stack
 from ilbrl.learning.loggers import Log
 
@@ -172,7 +172,7 @@ def _train(loop: Loop, inputs: Any, kept: Checkpoint, log: Log | None, advance: 
     init_keys, loop_keys = (jax.vmap(lambda s, i=i: jax.random.fold_in(jax.random.key(s), i))(seeds) for i in range(2))
     state = jax.jit(jax.vmap(lambda c, key: loop.learner.init(c, loop.spec, key)))(cfg, init_keys)
     population = Members(state, jnp.full(len(padded), -1, jnp.int32))
-    population, done, history = kept.read(population)
+    population, done, history = kept.read(population, members)
     if done:
         population = jax.tree.map(lambda leaf: leaf[padded], population)  # a checkpoint holds the members alone
     if done > loop.updates:
@@ -189,7 +189,10 @@ def _train(loop: Loop, inputs: Any, kept: Checkpoint, log: Log | None, advance: 
         record = {name: np.asarray(values)[:members] for name, values in info.items()}
         done += length
         diverged = np.asarray(population.diverged_at)[:members] >= 0
-        history.append({"update": done, **record})
+        latest = {"update": done, **record}
+        if history and _shapes(latest) != _shapes(history[0]):
+            raise IlbrlError(f"{kept.path}: a checkpoint with other metrics than are reported now; {START_OVER}")
+        history.append(latest)
         if log is not None:
             rate = length * members / (time.monotonic() - started)
             log({"update": done, "updates_per_second": rate, "diverged": diverged, **record})
@@ -198,6 +201,10 @@ def _train(loop: Loop, inputs: Any, kept: Checkpoint, log: Log | None, advance: 
     host = jax.tree.map(lambda leaf: np.asarray(leaf)[:members], population)
     broken = ~_sound(host.state) & (host.diverged_at < 0)  # a gradient can be infinite behind a finite loss
     return host.state, np.where(broken, loop.updates - 1, host.diverged_at), history, before
+
+
+def _shapes(record: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    return {name: np.shape(value) for name, value in record.items()}
 
 
 def _sound(state: Any) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, get_type_hints
 
 from ilbrl import ope
 from ilbrl.base.errors import IlbrlError
-from ilbrl.base.records import to_plain
+from ilbrl.base.records import shown, to_plain
 from ilbrl.learning.config import check_value
 from ilbrl.ope.estimates import Choices
 from ilbrl.results.schema import (
@@ -70,7 +70,7 @@ def changes_of(estimator: ope.Estimator, settings: Mapping[str, str]) -> dict[st
         field = f"evaluation.settings.{name}"
         kind, (value, *_) = parse(text, field)
         if kind != "constant":
-            raise IlbrlError(f"{field}: takes one value, not {text!r}")
+            raise IlbrlError(f"{field}: takes one value, not {shown(text)}")
         *outer, last = name.split(".")
         owner: Any = None
         hint: Any = estimator.Config

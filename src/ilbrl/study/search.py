@@ -28,6 +28,7 @@ import numpy as np
 
 from ilbrl.agents import AGENTS
 from ilbrl.base.errors import IlbrlError
+from ilbrl.base.records import shown
 from ilbrl.learning.config import TRACED, check_value, static_fields
 from ilbrl.study.study import EVERY, Ranges, Search
 
@@ -74,7 +75,7 @@ def grouped(configurations: list[Configuration], members_per_configuration: int,
 def ranges_of(search: Search, algorithm: str) -> dict[str, Range]:
     """Hyper-parameter → range: those of the agent, changed by the study's own (`all.…`, then the algorithm's)."""
     if algorithm not in AGENTS:
-        raise IlbrlError(f"search.algorithms: no algorithm {algorithm!r}; there are {', '.join(AGENTS)}")
+        raise IlbrlError(f"search.algorithms: no algorithm {shown(algorithm)}; there are {', '.join(AGENTS)}")
     if search.preset not in RANGES:
         raise IlbrlError(f"search.preset: no ranges {search.preset!r}; there are {', '.join(RANGES)}")
     agent = AGENTS[algorithm]
@@ -106,7 +107,9 @@ def _refuse_unknown(search: Search) -> None:
     for key in search.ranges:
         algorithm, _, name = key.partition(".")
         if algorithm not in AGENTS and algorithm != EVERY:
-            raise IlbrlError(f"search.ranges.{key}: no algorithm {algorithm!r}; there are {', '.join(AGENTS)}, {EVERY}")
+            raise IlbrlError(
+                f"search.ranges.{key}: no algorithm {shown(algorithm)}; there are {', '.join(AGENTS)}, {EVERY}"
+            )
         agents = AGENTS.values() if algorithm == EVERY else [AGENTS[algorithm]]
         if not any(name in {f.name for f in fields(agent.Config)} for agent in agents):
             raise IlbrlError(f"search.ranges.{key}: no setting {name!r}; ilbrl train {algorithm} --help lists them")
@@ -141,23 +144,25 @@ class Range(NamedTuple):
 def parse(text: str, field: str = "range") -> Range:
     """A range from its text; `field` is what an error names."""
     if text.count("(") != text.count(")") or text.count("[") != text.count("]"):
-        raise IlbrlError(f"{field}: a bracket of {text.strip()!r} is missing")
+        raise IlbrlError(f"{field}: a bracket of {shown(text.strip())} is missing")
     call = _CALL.fullmatch(text)
     if call is None:
         return Range("constant", (_value(text),))
     kind, values = call[1], _values(call[2])
     if kind not in ("uniform", "loguniform", "choice"):
-        raise IlbrlError(f"{field}: no distribution {kind!r}; there are uniform, loguniform and choice")
+        raise IlbrlError(f"{field}: no distribution {shown(kind)}; there are uniform, loguniform and choice")
     if kind == "choice":
         if not values:
             raise IlbrlError(f"{field}: choice() offers nothing to choose from")
         return Range(kind, values)
     if len(values) != 2 or not all(_is_number(value) for value in values):
-        raise IlbrlError(f"{field}: {kind} takes two numbers, {text.strip()!r} has {len(values)} values")
+        raise IlbrlError(f"{field}: {kind} takes two numbers, {shown(text.strip())} has {len(values)} values")
     low, high = values
     if not low <= high or (kind == "loguniform" and low <= 0):
         lowest = "above 0 and " if kind == "loguniform" else ""
-        raise IlbrlError(f"{field}: the first number of {text.strip()!r} must be {lowest}no larger than the second")
+        raise IlbrlError(
+            f"{field}: the first number of {shown(text.strip())} must be {lowest}no larger than the second"
+        )
     return Range(kind, (float(low), float(high)))
 
 
@@ -173,7 +178,7 @@ def _value(text: str) -> Any:
         return None
     try:
         value = json.loads(text)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):  # no JSON, an integer of thousands of digits, or nested too deep
         return text
     return tuple(value) if isinstance(value, list) else value
 

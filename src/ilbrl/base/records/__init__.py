@@ -20,9 +20,19 @@ from ilbrl.base.records.files import (
     write_json,
     write_toml,
 )
-from ilbrl.base.records.plain import Note, differences, from_json, from_json_tolerantly, from_table, to_plain
+from ilbrl.base.records.plain import (
+    LARGEST_INTEGER,
+    Note,
+    differences,
+    from_json,
+    from_json_tolerantly,
+    from_table,
+    shown,
+    to_plain,
+)
 
 __all__ = [
+    "LARGEST_INTEGER",
     "Note",
     "differences",
     "from_json",
@@ -33,6 +43,7 @@ __all__ = [
     "read_json",
     "read_text",
     "read_toml",
+    "shown",
     "to_plain",
     "toml_text",
     "write_csv",

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ilbrl.base.errors import IlbrlError
+from ilbrl.base.records import shown
 from ilbrl.learning.config import check
 from ilbrl.learning.loggers import Log
 from ilbrl.ope.estimates import Estimates, Estimator
@@ -28,7 +29,7 @@ def find(estimator: str | Estimator) -> Estimator:
     if isinstance(estimator, Estimator):
         return estimator
     if estimator not in ESTIMATORS:
-        raise IlbrlError(f"no estimator {estimator!r}: there are {', '.join(ESTIMATORS)}")
+        raise IlbrlError(f"no estimator {shown(estimator)}: there are {', '.join(ESTIMATORS)}")
     return ESTIMATORS[estimator]
 
 
