@@ -33,7 +33,7 @@ import numpy as np
 from ilbrl.base.files import written_whole
 from ilbrl.base.provenance import commit, versions
 from ilbrl.data import Dataset, save
-from ilbrl.policy import Policy
+from ilbrl.policy import Layer, Policy
 from ilbrl.study.jobs import fingerprint
 from ilbrl.study.session import PHASES
 from ilbrl.study.study import Data, Evaluation, Final, Search, Study, Training
@@ -75,7 +75,7 @@ def tiny_study(folder: Path) -> Study:
     known = {}
     for seed, (role, gain, noise) in enumerate([("expert", 3.0, 0.1), ("logs", -0.2, 0.5)]):
         weights = np.array([[-gain], [0.0], [0.0]], np.float32)
-        policy = Policy(((weights, np.zeros(1)),), action_low=[-2.0], action_high=[2.0])
+        policy = Policy((Layer(weights, np.zeros(1)),), action_low=np.array([-2.0]), action_high=np.array([2.0]))
         save(_logs(policy, noise, np.random.default_rng(seed)), folder / f"{role}.npz")
         known[f"{role}.policy"] = str(policy.save(folder / f"{role}.safetensors"))
     return Study(
@@ -104,8 +104,9 @@ def _logs(policy: Policy, noise: float, rng: np.random.Generator) -> Dataset:
             state = following
     observations, actions, following, rewards = (np.array(column) for column in zip(*rows))
     ends = np.arange(1, len(rows) + 1) % LENGTH == 0
-    bounds = {"action_low": [-2.0], "action_high": [2.0]}
-    return Dataset(observations, actions, following, np.zeros(len(rows), bool), ends, rewards=rewards, **bounds)
+    low, high = np.array([-2.0]), np.array([2.0])
+    never = np.zeros(len(rows), bool)
+    return Dataset(observations, actions, following, never, ends, rewards, action_low=low, action_high=high)
 
 
 def kill_often(

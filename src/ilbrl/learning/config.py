@@ -130,7 +130,7 @@ def _unmet(name: str, hint: Any, value: Any, limits: Mapping[str, Limit]) -> str
         return None if isinstance(value, bool) else "true or false"
     if isinstance(value, bool) or not isinstance(value, Integral if hint is int else Real):
         return "a whole number" if hint is int else "a number"
-    if isinstance(value, int) and abs(value) > LARGEST_INTEGER:
+    if isinstance(value, Integral) and abs(int(value)) > LARGEST_INTEGER:
         return "a number of at most 64 bits"
     number = float(value)  # NumPy's too
     limit = limits.get("lr" if name.endswith("_lr") else name)
