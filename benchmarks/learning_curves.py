@@ -68,7 +68,7 @@ def main() -> None:
     task = "ant" if args.what == "stability" else args.what
     variants = stability() if args.what == "stability" else learning(task)
     expert = ilbrl.load(f"{task}/expert:2ep")
-    data = ilbrl.load(f"{task}/medium:{args.transitions}")
+    data = ilbrl.load(f"{task}/medium:{args.transitions}steps")
     labels = None
     entries: list[dict] = []
     for name, configs in variants.items():

@@ -37,10 +37,10 @@ from ilbrl.base.provenance import commit, versions
 
 EXPERT_STEPS, LOGS_STEPS = 220_000, 400_000
 SPLIT_SEED = 2026  # which expert episodes are trained on
-SEARCH_SEED = 7
-SEEDS = (101, 102, 103)
+SEARCH_SEED = 8
+SEEDS = (201, 202, 203)
 CONFIGURATIONS = {"ilbrl": 20, "bc": 6}
-EPISODES, PLAY_SEED = 30, 900
+EPISODES, PLAY_SEED = 30, 901
 
 
 def main() -> None:

@@ -38,7 +38,7 @@ EPISODES_SHOWN = [1, 2, 5, 18]
 
 def measure(task: str, agent: str, expert_episodes: int, args: argparse.Namespace) -> dict:
     expert = ilbrl.load(f"{task}/expert:{expert_episodes}ep", quiet=True)
-    data = ilbrl.load(f"{task}/medium:{args.rows - len(expert)}", quiet=True)
+    data = ilbrl.load(f"{task}/medium:{args.rows - len(expert)}steps", quiet=True)
     config = _config(agent, args)
     started = time.monotonic()
     learned = ilbrl.fit(agent, expert, data, config=config, seeds=args.seeds, updates=args.updates)

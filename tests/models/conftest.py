@@ -67,7 +67,9 @@ def exact_models(members: int = 1, shift: float = 0.0, end_bias: float | None = 
     zeros, ones = np.zeros(2, np.float32), np.ones(2, np.float32)
     reward = np.array([0.0, 1.0, -wide, wide], np.float32)
     one = np.ones((), np.float32)
-    scales = Scales(zeros, ones, -ones[:1], ones[:1], zeros, ones, -wide * ones, wide * ones, reward, 0.1 * ones, one)
+    scales = Scales(
+        zeros, ones, -ones[:1], ones[:1], zeros, ones, -wide * ones, wide * ones, reward, 0.1 * ones, one, one
+    )  # fmt: skip
     config = Config(hidden=(), rewards=True, ends=end_bias is not None)
     layers = ({"w": w.astype(np.float32), "b": b.astype(np.float32)},)
     return Models(layers, config, scales, 50, Errors((), (), ()))

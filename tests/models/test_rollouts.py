@@ -1,5 +1,7 @@
 """Rollouts against closed forms: the models are exactly the linear system, so every return is known."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -69,15 +71,38 @@ def test_each_member_plays_alone():
         assert played.returns[0, k, 0] == pytest.approx(total, rel=1e-5)
 
 
-def test_an_episode_ends_where_its_end_is_likelier_than_not():
-    dying = exact_models(end_bias=-0.7)  # alive while s₁ ≤ 0.7: the first start ends with its first step
+def test_an_episode_lives_on_with_the_chance_that_the_models_give_it():
+    dying = exact_models(end_bias=-0.7)  # the logit of the end is s₁ − 0.7
     played = play([steady(0.0)], dying, horizon=10)
-    assert played.lengths[0, 0].tolist() == [1, 10]
-    assert played.returns[0, 0, 0] == pytest.approx(1.0)
+    for start, length, total in zip(STARTS, played.lengths[0, 0], played.returns[0, 0]):
+        state, alive, steps, value = start.astype(float), 1.0, 0.0, 0.0
+        for _ in range(10):
+            steps, value = steps + alive, value + alive * (state @ [1.0, -0.5])
+            alive /= 1 + np.exp(state[0] - 0.7)
+            state = A @ state
+        assert length == pytest.approx(steps, rel=1e-5)
+        assert total == pytest.approx(value, rel=1e-5)
     assert (play([steady(0.0)], dying, horizon=10, end=False).lengths == 10).all()
     own = play([steady(0.0)], dying, horizon=10, end=lambda s, a, following: following[..., 1] > -0.9)
     assert own.lengths[0, 0, 0] == 1
     assert own.lengths[0, 0, 1] > 1
+
+
+def loosened(exact):
+    return replace(exact, scales=replace(exact.scales, high_disagreement=np.float32(1.0)))
+
+
+@pytest.mark.parametrize("lowest", [-2.0, 0.5])
+def test_a_policy_whose_first_steps_are_strange_is_played_no_further(lowest):
+    exact = exact_models(members=2, shift=2.0)  # a disagreement of 1 / √2 in every step, the limit is 0.75 · 0.9
+    reward = np.array([0.0, 1.0, lowest, 1e6], np.float32)
+    strict = replace(exact, scales=replace(exact.scales, high_disagreement=np.float32(0.9), reward=reward))
+    stopped = play([steady(0.9)], strict, horizon=30)
+    assert (stopped.strange == 1).all()
+    assert (stopped.lengths == 10).all()
+    ten = play([steady(0.9)], loosened(strict), horizon=10)
+    np.testing.assert_allclose(stopped.returns, ten.returns + 20 * min(lowest, 0.0), rtol=1e-4)
+    assert (play([steady(0.9)], loosened(strict), horizon=30).lengths == 30).all()
 
 
 def test_states_stay_within_the_logs_and_leaving_is_counted():

@@ -56,11 +56,11 @@ class Config:
 
 
 SIZES = {
-    "large": Config(updates=20_000.0, dtype="bfloat16"),
+    "large": Config(dtype="bfloat16"),
     "medium": Config(updates=20_000.0, batch_size=512, hidden=(256, 256, 256)),
     "small": Config(updates=10_000.0, batch_size=256, held_out_batch=64, hidden=(200, 200)),
 }
-"""large: a minute or less on a GPU; medium: some minutes on two cores; small: a minute there."""
+"""large: a minute on a GPU; medium: some minutes on two cores; small: a minute there."""
 
 
 class State(NamedTuple):

@@ -102,8 +102,8 @@ def _measured(models: Models, held_out: dict[str, np.ndarray]) -> Scales:
     """The scales with what held-out rows show: how far members are apart, and how far from the truth."""
     found = _predictions(models, held_out["observations"], held_out["actions"])[..., : models.obs_dim]
     missed = np.sqrt(np.square(found - held_out["next_observations"]).mean((0, 1)))
-    typical = max(float(np.median(np.asarray(spread(found)))), 1e-6)
-    return replace(models.scales, residual_std=missed, typical_disagreement=np.asarray(typical, np.float32))
+    typical, high = np.maximum(np.quantile(np.asarray(spread(found)), (0.5, 0.99)), 1e-6).astype(np.float32)
+    return replace(models.scales, residual_std=missed, typical_disagreement=typical, high_disagreement=high)
 
 
 def time_limit(logs: Sequence[Dataset]) -> int:
@@ -142,12 +142,13 @@ def _scales(union: Dataset) -> Scales:
     else:
         rewards = union.rewards.astype(np.float64)
         reward = np.array([rewards.mean(), rewards.std() + 1e-6, *np.percentile(rewards, REWARD_TAILS)])
+    one = np.ones((), np.float32)
     seen = np.stack([union.observations.min(0), union.next_observations.min(0)]).min(0)
     most = np.stack([union.observations.max(0), union.next_observations.max(0)]).max(0)
     return Scales(
         spec.obs_mean, spec.obs_std, np.asarray(spec.action_low), np.asarray(spec.action_high),
         change.mean(0).astype(np.float32), (change.std(0) + 1e-6).astype(np.float32), seen, most,
-        reward.astype(np.float32), np.zeros(union.obs_dim, np.float32), np.ones((), np.float32),
+        reward.astype(np.float32), np.zeros(union.obs_dim, np.float32), one, one,
     )  # fmt: skip
 
 

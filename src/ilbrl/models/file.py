@@ -21,7 +21,7 @@ from ilbrl.learning.batches import Spec
 from ilbrl.models import dynamics
 from ilbrl.models.dynamics import Config
 
-FORMAT = "ilbrl-models-1"
+FORMAT = "ilbrl-models-2"
 Predict = Callable[[Any, jax.Array, str], jax.Array]
 """(parameters, [B, obs_dim + act_dim] inputs, dtype) → [B, outputs]."""
 
@@ -41,6 +41,7 @@ class Scales:
     reward: np.ndarray  # [4] mean, standard deviation, smallest and largest reward that is predicted
     residual_std: np.ndarray  # [obs_dim] what predictions of the scaled change miss on held-out rows
     typical_disagreement: np.ndarray  # [] median over held-out rows
+    high_disagreement: np.ndarray  # [] 99th percentile over held-out rows
 
     @property
     def spec(self) -> Spec:

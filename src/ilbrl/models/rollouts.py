@@ -4,13 +4,19 @@ Each member k plays every policy alone, from the same logged initial states, for
 
     a_t     = π(s_t)
     s_{t+1} = s_t + Δ_k(s_t, a_t) + κ ε_t          clipped to the range of the logs
-    R      += γ^t · (r_k(s_t, a_t) − c · σ_r · u(s_t, a_t))          while the episode lives
-    the episode ends where member k finds its end likelier than not
+    R      += γ^t · l_t · (r_k(s_t, a_t) − c · σ_r · u(s_t, a_t))
+    l_{t+1} = l_t · (1 − e_k(s_t, a_t))            the chance that the episode still lives, l_0 = 1
 
 u is the members' disagreement about the next state, divided by its median on held-out rows: what the models do not
 know costs. ε is Gaussian with the standard deviation that predictions miss on held-out rows: a policy that only a
-perfect course of events keeps upright falls. The same ε meets every policy. The learned reward is clipped to what the
-logs show; a `score` of states and actions may take its place, where logs carry no rewards.
+perfect course of events keeps upright falls. The same ε meets every policy. e_k is the learned chance of an end, or the
+user's function. The learned reward is clipped to what the logs show; a `score` of states and actions may take its
+place, where logs carry no rewards.
+
+The first steps are a test. There every policy is in states that the logs know well, so members that disagree do so
+about its actions, and whatever they imagine later rests on a guess. A policy whose mean u over the first ten steps
+exceeds 0.75 of the 99th percentile on held-out rows is played no further in that member: the remaining steps earn the
+lowest logged reward, or nothing where that is positive.
 """
 
 from __future__ import annotations
@@ -35,7 +41,8 @@ Score = Callable[[jax.Array, jax.Array], jax.Array]
 End = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
 """([…, obs_dim] s, […, act_dim] a, […, obs_dim] s′, in the environment's units) → […] bool: the episode ends here."""
 
-PENALTY, NOISE = 0.5, 0.3  # c and κ, chosen on policies whose true scores were known (docs/evaluation.md)
+PENALTY, NOISE = 0.1, 1.0  # c and κ; like the next line chosen on policies whose true scores were known
+FIRST_STEPS, STRANGE = 10, 0.75  # the test of the first steps: how many, and the share of the 99th percentile
 STARTS = 40  # initial states that a policy is played from
 SCORE_UNIT = 0.02  # what stands for σ_r where a score in [0, 1] takes the reward's place
 ROOM = 2**21  # trajectories × members × outputs kept at a time: policies beyond it take turns
@@ -46,9 +53,10 @@ class Imagined(NamedTuple):
 
     returns: np.ndarray  # penalised
     unpenalised: np.ndarray
-    lengths: np.ndarray  # steps until the end, or the horizon
+    lengths: np.ndarray  # expected steps until the end or the horizon
     disagreement: np.ndarray  # mean over the steps, in medians of the held-out rows
     outside: np.ndarray  # share of the steps whose state had to be clipped to the range of the logs
+    strange: np.ndarray  # 1 where the first steps were too unlike the logs to be played on, else 0
 
     @property
     def values(self) -> np.ndarray:
@@ -116,7 +124,7 @@ def rollout(
         learned_end,
         models.members > 1,
     )
-    found = np.empty((5, len(named), models.members, len(starts)))
+    found = np.empty((len(Imagined._fields), len(named), models.members, len(starts)))
     places = {name: place for place, name in enumerate(named)}
     constants = _constants(models)
     with progress("rolling out", horizon * len(named), "policy steps", quiet) as advance:
@@ -156,7 +164,7 @@ def _constants(models: Models) -> dict[str, Any]:
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _play(shape, game, stacked, key, constants, starts, penalty, noise, gamma):
-    """[5, P, K, M] the fields of `Imagined`."""
+    """[6, P, K, M] the fields of `Imagined`."""
     members, count = len(constants["layers"][0]["w"]), len(starts)
     obs_mean, obs_std = constants["obs_mean"], constants["obs_std"]
     centre = (constants["action_high"] + constants["action_low"]) / 2
@@ -164,6 +172,9 @@ def _play(shape, game, stacked, key, constants, starts, penalty, noise, gamma):
     reward_mean, reward_std, reward_low, reward_high = constants["reward"]
     policies, obs_dim = len(stacked.obs_mean), starts.shape[-1]
     batch = (policies, members, count)
+    too_strange = STRANGE * constants["high_disagreement"] / constants["typical_disagreement"]
+    least = jnp.minimum(reward_low, 0.0) if game.score is None else 0.0
+    remaining = jnp.sum(gamma ** jnp.arange(FIRST_STEPS, game.horizon))  # discounted steps after the first
 
     def model(x: jax.Array) -> tuple[jax.Array, jax.Array]:
         """[K, P·M, in] inputs → own members' outputs [K, P·M, out] and the disagreement [K, P·M]."""
@@ -181,7 +192,7 @@ def _play(shape, game, stacked, key, constants, starts, penalty, noise, gamma):
         return acted.reshape(*observations.shape[:-1], -1)
 
     def one(carry, t):
-        state, alive, discount, totals = carry  # state [P, K, M, obs_dim]
+        state, alive, discount, totals, strange = carry  # state [P, K, M, obs_dim]
         noise_key, act_key = jax.random.split(jax.random.fold_in(key, t))  # every policy meets the same noise
         actions = jax.vmap(act, (0, 0, None))(stacked, state, act_key)
         scaled = jnp.clip((actions - centre) / half_range, -1.0, 1.0)
@@ -204,15 +215,16 @@ def _play(shape, game, stacked, key, constants, starts, penalty, noise, gamma):
         weights = jnp.stack([discount, discount, 1.0, 1.0, 1.0])[:, None, None, None]
         totals = totals + alive * weights * gained
         if game.end is not None:
-            ended = game.end(state, actions, within)
+            alive = alive * ~game.end(state, actions, within)
         elif game.learned_end:
-            ended = own[..., -1] > 0
-        else:
-            ended = jnp.zeros(batch, bool)
-        return (within, alive * ~ended, discount * gamma, totals), None
+            alive = alive * jax.nn.sigmoid(-own[..., -1])
+        mean_doubt = (totals[3] / totals[2]).mean(-1, keepdims=True)
+        stopped = 1.0 * (mean_doubt > too_strange) * (t == FIRST_STEPS - 1)
+        totals = totals.at[:2].add(alive * stopped * least * remaining)
+        return (within, alive * (1 - stopped), discount * gamma, totals, strange + stopped), None
 
     state = jnp.broadcast_to(starts, (*batch, obs_dim))
-    carry = (state, jnp.ones(batch), jnp.ones(()), jnp.zeros((5, *batch)))
-    (_, _, _, totals), _ = jax.lax.scan(one, carry, jnp.arange(game.horizon))
+    carry = (state, jnp.ones(batch), jnp.ones(()), jnp.zeros((5, *batch)), jnp.zeros(batch))
+    (_, _, _, totals, strange), _ = jax.lax.scan(one, carry, jnp.arange(game.horizon))
     lengths = totals[2]
-    return jnp.stack([totals[0], totals[1], lengths, totals[3] / lengths, totals[4] / lengths])
+    return jnp.stack([totals[0], totals[1], lengths, totals[3] / lengths, totals[4] / lengths, strange])

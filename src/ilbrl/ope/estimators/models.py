@@ -42,6 +42,7 @@ VERDICTS: Mapping[str, Grade] = {"fine": "sound", "ends early": "sound", "outsid
 EARLY = 0.5  # of the logged episodes' mean length
 OUTSIDE = 5.0  # times the disagreement of a usual logged step, on average along the rollouts
 CLIPPED = 0.1  # share of the steps that would leave the range of the logs
+STRANGE_SHARE = 0.5  # of the rollouts that were stopped after their first steps
 MEASURE = "disagreement of the models along its rollouts, 1 on a usual logged step"
 
 
@@ -77,7 +78,7 @@ class Config:
     """κ: share of the models' own error that is added to every step, the same for every policy."""
     penalty: float = PENALTY
     """c: standard deviations of the logged rewards that a step loses per unit of disagreement."""
-    penalties: tuple[float, ...] = (0.2, 1.0)
+    penalties: tuple[float, ...] = (0.3, 1.0)
     """What a calibration may choose instead."""
 
     @property
@@ -183,6 +184,7 @@ class _Episodes(NamedTuple):
     lengths: np.ndarray
     disagreement: np.ndarray
     outside: np.ndarray
+    strange: np.ndarray
 
 
 def _of(rollouts: Imagined, policy: int) -> _Episodes:
@@ -194,7 +196,7 @@ def _estimate(episodes: _Episodes, penalty: float, usual_length: float) -> Estim
     distance, length = float(episodes.disagreement.mean()), float(episodes.lengths.mean())
     if not np.isfinite(values).all():
         return Estimate(float("nan"), float("nan"), "broken", (), distance, length)
-    far = distance > OUTSIDE or episodes.outside.mean() > CLIPPED
+    far = distance > OUTSIDE or episodes.outside.mean() > CLIPPED or episodes.strange.mean() > STRANGE_SHARE
     word = "outside" if far else "ends early" if length < EARLY * usual_length else "fine"
     return Estimate.of(values, word, rivals=True, distance=distance, length=length)
 
