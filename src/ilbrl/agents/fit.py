@@ -11,7 +11,8 @@ import jax
 import numpy as np
 
 from ilbrl.agents import AGENTS
-from ilbrl.agents.agent import Agent, PerRow, Prepared, Solver, prepare
+from ilbrl.agents.agent import Agent, PerRow, Prepared, Solver
+from ilbrl.agents.sampling import prepare_within
 from ilbrl.base.errors import IlbrlError
 from ilbrl.base.provenance import commit, versions
 from ilbrl.data import Dataset
@@ -57,6 +58,7 @@ def fit(
     reward: PerRow | None = None,
     weight: PerRow | None = None,
     divergence_factor: float = DIVERGENCE_FACTOR,
+    memory: float | None = None,
     out: str | Path | None = None,
     log: Log | None = None,
     warn: Callable[[str], None] = lambda said: None,
@@ -71,8 +73,10 @@ def fit(
     reward, weight: your own, in place of the agent's: [N] for the expert's rows and then the logs', or a function that
         makes them of a Dataset of these rows.
     divergence_factor: a member whose mean |Q| exceeds this many times what its rewards allow is frozen and marked.
+    memory: gigabytes that rows may take in training; of logs that need more, whole episodes are drawn at random. By
+        default half of what this machine has.
     out: a folder for the policies, metrics.jsonl and a checkpoint; the same call continues there after a crash.
-    warn: is told what the doctor warns of in the logs; what it calls an error is raised.
+    warn: is told what the doctor warns of in the logs, and what was sampled; what the doctor calls an error is raised.
     prepared: what `ilbrl.agents.agent.prepare` made of the same logs, to spare examining and labelling them again.
     """
     agent = find_agent(agent)
@@ -85,9 +89,10 @@ def fit(
     if prepared is None:
         require_healthy(logs, expert, warn=warn)
         check(population)
-        prepared = prepare(
-            agent, expert, logs, population, member_seeds, reward=reward, weight=weight, updates=updates, quiet=quiet
-        )
+        prepared = prepare_within(
+            memory, agent, expert, logs, population, member_seeds, reward=reward, weight=weight, updates=updates,
+            warn=warn, quiet=quiet,
+        )  # fmt: skip
     elif reward is not None or weight is not None:
         raise IlbrlError("reward and weight: rows that are prepared have theirs; give them to `prepare` instead")
     folder = None if out is None else Path(out)

@@ -12,7 +12,7 @@ import tyro
 
 from ilbrl.base.errors import IlbrlError
 from ilbrl.cli.named import load_both, warn_about
-from ilbrl.data import Dataset, Reading, concatenate
+from ilbrl.data import Dataset, Reading
 from ilbrl.data.summary import sparkline
 from ilbrl.learning.batches import Spec
 from ilbrl.report.pictures import paper
@@ -72,7 +72,7 @@ def main(words: list[str]) -> int:
             raise IlbrlError("--explain needs real-valued actions: an indicator reward is 1 or 0, by equality")
         labels, features = indicator.label(expert, logs), None
     else:
-        features = standard_features(Spec.of(concatenate([expert, logs])))
+        features = standard_features(Spec.of(expert, logs))
         labels = label(expert, logs, features)
     if args.out is not None:
         labels.save(args.out)

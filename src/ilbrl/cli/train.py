@@ -36,6 +36,9 @@ class TrainOptions:
     (oril, smodice): it gets at most as many updates as the members."""
     divergence_factor: float = DIVERGENCE_FACTOR
     """A member whose mean |Q| exceeds this many times what its rewards allow is frozen and marked."""
+    memory: float | None = None
+    """Gigabytes that rows may take in training; of logs that need more, whole episodes are drawn at random. By default
+    half of what this machine has."""
     reading: Reading = field(default_factory=Reading)
     quiet: bool = False
     """No progress bar."""
@@ -69,6 +72,7 @@ def main(words: list[str]) -> int:
         seeds=run.seeds,
         updates=run.updates,
         divergence_factor=run.divergence_factor,
+        memory=run.memory,
         out=run.out,
         warn=lambda said: print(f"warning: {said}", file=sys.stderr),
         quiet=run.quiet,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 
@@ -204,16 +204,23 @@ class Dataset:
         chosen = np.arange(self.num_episodes)[which]
         if len(chosen) and (np.diff(chosen) == 1).all():  # neighbours: one slice instead of a copy
             start = self.episode_starts[chosen[0]]
-            rows: slice | np.ndarray = slice(start, self.episode_starts[chosen[-1]] + self.episode_lengths[chosen[-1]])
-        else:
-            starts, lengths = self.episode_starts[chosen], self.episode_lengths[chosen]
-            offset = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-            rows = np.repeat(starts, lengths) + offset
-        return self._rows(rows)
+            return self._rows(slice(start, self.episode_starts[chosen[-1]] + self.episode_lengths[chosen[-1]]))
+        return self._rows(self.rows_of(chosen))
+
+    def rows_of(self, episodes: np.ndarray) -> np.ndarray:
+        """[M] row numbers of the given episodes, in the given order."""
+        starts, lengths = self.episode_starts[episodes], self.episode_lengths[episodes]
+        offset = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        return np.repeat(starts, lengths) + offset
 
     def transitions(self, start: int, stop: int) -> Dataset:
         """Rows start … stop − 1; an episode cut at the end is no longer complete."""
         return self._rows(slice(start, stop))
+
+    def blocks(self, rows: int) -> Iterator[Dataset]:
+        """The same rows, at most so many at a time: for work that must not hold all of them at once."""
+        for start in range(0, len(self), rows):
+            yield self.transitions(start, start + rows)
 
     def _rows(self, rows: slice | np.ndarray) -> Dataset:
         arrays = {name: getattr(self, name) for name in PER_ROW}

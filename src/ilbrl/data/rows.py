@@ -7,10 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from ilbrl.data.actions import check_choices_of_expert
-from ilbrl.data.checks import Finding, counted
+from ilbrl.data.checks import ROWS_AT_ONCE, Finding, counted
 from ilbrl.data.dataset import Dataset
 
-_ROWS_AT_ONCE = 65_536  # keeps the temporaries small on millions of rows
 _ODD = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9))  # the mixing constants of SplitMix64
 
 
@@ -20,8 +19,8 @@ def jumps(observations: np.ndarray, next_observations: np.ndarray) -> np.ndarray
     Equal up to float32 rounding counts as following; so do two NaNs.
     """
     jump = np.zeros(len(observations), bool)
-    for start in range(0, len(observations) - 1, _ROWS_AT_ONCE):
-        stop = min(start + _ROWS_AT_ONCE, len(observations) - 1)
+    for start in range(0, len(observations) - 1, ROWS_AT_ONCE):
+        stop = min(start + ROWS_AT_ONCE, len(observations) - 1)
         reached, following = next_observations[start:stop], observations[start + 1 : stop + 1]
         different = np.flatnonzero((reached != following).any(1))  # almost always few: the slow test runs on these
         close = np.isclose(reached[different], following[different], rtol=1e-4, atol=1e-5, equal_nan=True)
@@ -35,8 +34,8 @@ def transition_fingerprints(dataset: Dataset) -> np.ndarray:
     Different rows share one with probability about N² / 2⁶⁵, 10⁻⁷ at two million rows.
     """
     fingerprints = np.empty(len(dataset), np.uint64)
-    for start in range(0, len(dataset), _ROWS_AT_ONCE):
-        rows = slice(start, start + _ROWS_AT_ONCE)
+    for start in range(0, len(dataset), ROWS_AT_ONCE):
+        rows = slice(start, start + ROWS_AT_ONCE)
         actions = dataset.actions[rows].reshape(-1, dataset.act_dim).astype(np.float32, copy=False)
         numbers = np.concatenate([dataset.observations[rows], actions, dataset.next_observations[rows]], axis=1)
         fingerprints[rows] = _mixed(numbers + np.float32(0))  # −0 becomes 0, which it equals

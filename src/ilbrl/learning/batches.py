@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ilbrl.base.errors import IlbrlError
-from ilbrl.data import Dataset
+from ilbrl.data import Dataset, concatenate
 from ilbrl.learning.config import config
 
 
@@ -51,6 +51,7 @@ class Shares:
     set aside. All rows of D_E ∪ D_X are then drawn equally often, as in the paper."""
 
 
+BLOCK = 2**18  # rows at a time, where no more than these should be held
 MOST_ACTIONS = 1000  # discrete ones that agents choose among; a larger number is an amount or an identity
 
 
@@ -78,11 +79,11 @@ class Spec:
         return len(self.action_low) if self.num_actions is None else self.num_actions
 
     @staticmethod
-    def of(data: Dataset) -> Spec:
-        """Standardise by the mean and standard deviation of `data`; TD3-BC's 10⁻³ keeps constant inputs finite."""
-        mean = data.observations.mean(0, dtype=np.float64)
-        std = data.observations.std(0, dtype=np.float64) + 1e-3
-        normaliser = mean.astype(np.float32), std.astype(np.float32)
+    def of(*parts: Dataset) -> Spec:
+        """Standardise by the mean and standard deviation of all rows; TD3-BC's 10⁻³ keeps constant inputs finite."""
+        parts = tuple(part for part in parts if len(part)) or parts[:1]
+        normaliser = _normaliser([part.observations for part in parts])
+        data = parts[0] if len(parts) == 1 else concatenate([_outline(part) for part in parts])
         if not data.discrete:
             return Spec(*normaliser, *data.action_range)
         if data.num_actions > MOST_ACTIONS:
@@ -109,6 +110,25 @@ class Spec:
             return np.eye(self.num_actions, dtype=np.float32)[actions]
         centre, half_range = self.action_affine
         return (actions - centre) / half_range
+
+
+def _normaliser(parts: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """([obs_dim] mean, [obs_dim] standard deviation + 10⁻³) of the rows of all parts, which may exceed memory."""
+    count = sum(map(len, parts))
+    mean = sum(part.mean(0, dtype=np.float64) * (len(part) / count) for part in parts)
+    blocks = (part[start : start + BLOCK] for part in parts for start in range(0, len(part), BLOCK))
+    variance = sum(np.square(block - mean).sum(0) for block in blocks) / count
+    return np.asarray(mean, np.float32), np.asarray(np.sqrt(variance) + 1e-3, np.float32)
+
+
+def _outline(data: Dataset) -> Dataset:
+    """Two rows whose actions reach as far as those of all rows."""
+    reach = np.stack([data.actions.min(0), data.actions.max(0)])
+    nothing, apart = np.zeros((2, data.obs_dim), np.float32), np.ones(2, bool)
+    return Dataset(
+        nothing, reach, nothing, apart, apart, action_low=data.action_low, action_high=data.action_high,
+        action_names=data.action_names, source=data.source,
+    )  # fmt: skip
 
 
 def require_real_valued(data: Dataset, who: str) -> None:

@@ -11,6 +11,7 @@ import jax
 from ilbrl.base.errors import IlbrlError
 
 ACTIVATIONS = 16 * 2**20  # hidden layers and their gradients of one member at the usual sizes
+COPIES = 6  # of a row while a feed is made of it: as logged, joined, in the networks' units, packed, on the device
 SHARE = 0.9  # of what is free; the rest is for the compiler and everybody else
 
 
@@ -34,6 +35,28 @@ def available() -> int:
     except (OSError, KeyError):  # not Linux
         free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
     return free // len(jax.local_devices())  # virtual devices share one memory
+
+
+def bytes_per_row(obs_dim: int, act_dim: int) -> int:
+    """What a row takes in training, all its copies together (measured by benchmarks/large_logs.py)."""
+    return COPIES * 4 * (2 * obs_dim + act_dim + 4)
+
+
+def room_for_rows(gigabytes: float | None = None) -> int:
+    """Bytes that rows may take; by default half of all memory, of this machine or of a smaller device in it.
+
+    All memory and not what is free: the same logs must be sampled alike whenever a run is continued.
+    """
+    if gigabytes is not None:
+        if not 0 < gigabytes < float("inf"):
+            raise IlbrlError(f"memory: must be a number of gigabytes above 0, got {gigabytes:g}")
+        return int(gigabytes * 1e9)
+    whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    limits = [Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes")]
+    stated = [path.read_text().strip() for path in limits if path.is_file()]
+    whole = min([whole, *(int(text) for text in stated if text.isdecimal())])
+    devices = [s["bytes_limit"] for s in (device.memory_stats() for device in jax.local_devices()) if s]
+    return min([whole, *devices]) // 2
 
 
 def groups(members: int, devices: int, member_bytes: int, shared_bytes: int) -> list[slice]:

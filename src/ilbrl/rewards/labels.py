@@ -43,6 +43,7 @@ class Reward(NamedTuple):
 
     Config: type  # its settings; an agent's Config inherits them
     label: Callable[[Labelling], Rewarded]
+    row_by_row: bool = False  # rows are rewarded without holding them all at once, so that logs may exceed memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,5 +117,5 @@ def _logged(asked: Labelling) -> Rewarded:
     return Rewarded(np.concatenate(found))
 
 
-LOGGED = Reward(object, _logged)
+LOGGED = Reward(object, _logged, row_by_row=True)
 """The logs' own rewards: for oracles, no imitator reads them."""

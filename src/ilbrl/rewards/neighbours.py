@@ -15,7 +15,7 @@ faiss; both look at every expert row.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -35,16 +35,26 @@ def nearest(queries: np.ndarray, points: np.ndarray, quiet: bool = False) -> tup
 
     queries: [N, D], points: [M, D]; float32 or float64. Among equally near points the first is returned.
     """
+    blocks = (queries[start : start + BLOCK] for start in range(0, len(queries), BLOCK))
+    return nearest_of_blocks(blocks, len(queries), points, quiet)
+
+
+def nearest_of_blocks(
+    blocks: Iterable[np.ndarray], rows: int, points: np.ndarray, quiet: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """The same of queries that come block by block, `rows` in all, so that they need not be held at once."""
     points, first_of = _distinct(np.asarray(points))
     centre = points.mean(0, dtype=np.float64).astype(points.dtype)  # a large offset would cancel in a float32 product
     propose = _proposer((points - centre).astype(np.float32))
-    distance, number = np.empty(len(queries)), np.empty(len(queries), np.int64)
-    with progress("nearest expert rows", len(queries), "rows", quiet) as advance:
-        for start in range(0, len(queries), BLOCK):
-            block = slice(start, start + BLOCK)
-            distance[block], number[block] = _certified(queries[block], points, centre, propose)
-            advance(len(number[block]))
-    return distance, first_of[number]
+    distance, number, done = np.empty(rows), np.empty(rows, np.int64), 0
+    with progress("nearest expert rows", rows, "rows", quiet) as advance:
+        for block in blocks:
+            place = slice(done, done + len(block))
+            distance[place], found = _certified(block, points, centre, propose)
+            number[place] = first_of[found]
+            done += len(block)
+            advance(len(block))
+    return distance, number
 
 
 def _certified(

@@ -13,7 +13,7 @@ expert, and 1 at distance 0. Distances between whole transitions (s, a, s′) ar
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -24,7 +24,7 @@ from ilbrl.data import Dataset
 from ilbrl.learning.batches import Spec
 from ilbrl.learning.config import config
 from ilbrl.rewards.labels import Labelling, Labels, Reward, Rewarded
-from ilbrl.rewards.neighbours import nearest
+from ilbrl.rewards.neighbours import BLOCK, nearest_of_blocks
 
 FeatureMap = Callable[[Dataset], np.ndarray]
 """A dataset → [N, D] features φ(s, a)."""
@@ -53,19 +53,26 @@ def standard_features(spec: Spec, on: str = "step") -> FeatureMap:
 
 
 def label(expert: Dataset, logs: Dataset, features: FeatureMap, quiet: bool = False) -> Labels:
-    """Label every row of D_U once, with the paper's reward."""
+    """Label every row of D_U once, with the paper's reward; the logs block by block, so that they may exceed memory."""
     if len(expert) == 0:
         raise IlbrlError(f"{expert.source}: no expert rows, so nothing to be close to")
-    expert_features, other_features = features(expert), features(logs)
-    for data, array in ((expert, expert_features), (logs, other_features)):
-        finite = np.isfinite(array).all(1)
-        if not finite.all():
-            raise IlbrlError(f"{data.source}: row {finite.argmin()} has a feature that is NaN or infinite")
-    distance, number = nearest(other_features, expert_features, quiet)
+    (near,) = _finite_features(expert, features, len(expert))
+    distance, number = nearest_of_blocks(_finite_features(logs, features, BLOCK), len(logs), near, quiet)
     distance = np.concatenate([np.zeros(len(expert)), distance])
     number = np.concatenate([np.arange(len(expert)), number])
     d_max = float(distance.max())
     return Labels(soft_reward(distance, d_max), distance, number, d_max, len(expert))
+
+
+def _finite_features(data: Dataset, features: FeatureMap, rows: int) -> Iterator[np.ndarray]:
+    """[rows, D] features, block after block."""
+    for number, block in enumerate(data.blocks(rows)):
+        found = features(block)
+        finite = np.isfinite(found).all(1)
+        if not finite.all():
+            row = number * rows + int(finite.argmin())
+            raise IlbrlError(f"{data.source}: row {row} has a feature that is NaN or infinite")
+        yield found
 
 
 def soft_reward(distance: np.ndarray, d_max: float) -> np.ndarray:
@@ -106,7 +113,7 @@ def rewarded(asked: Labelling) -> Rewarded:
     return Rewarded(labels.reward, labels=labels)
 
 
-REWARD = Reward(SupportReward, rewarded)
+REWARD = Reward(SupportReward, rewarded, row_by_row=True)
 
 
 # --- why a step got its reward ----------------------------------------------------------------------------------------

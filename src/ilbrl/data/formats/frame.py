@@ -23,7 +23,7 @@ import gzip
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +34,7 @@ from ilbrl.base.errors import IlbrlError
 from ilbrl.data.choices import numbered_by
 from ilbrl.data.dataset import Dataset
 from ilbrl.data.formats.arrays import episode_numbers, flags, from_arrays
+from ilbrl.data.on_disk import ParquetColumns, empty
 from ilbrl.data.reading import FIELDS, Reading, homes, in_order, unused
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def from_frame(
             if counts[name] > 1:
                 raise IlbrlError(f"{source}: column {name!r} for {field} stands there twice; name every column once")
     values: dict[str, Any] = {
-        field: _values([frame.iloc[:, positions[name]] for name in used], used, field, field in one_column, source)
+        field: _values(_Series(frame, [positions[name] for name in used]), used, field, field in one_column, source)
         for field, used in found.items()
     }
     if "terminals" not in told and found.get("terminals", [""])[0] in ("done", "dones"):
@@ -119,7 +120,10 @@ def read_csv(path: Path, reading: Reading = Reading()) -> Dataset:  # noqa: B008
 
 
 def read_parquet(path: Path, reading: Reading = Reading()) -> Dataset:  # noqa: B008 - immutable
-    return _read(path, "Parquet", reading, lambda pandas, path, notes: pandas.read_parquet(path))
+    def table(pandas: Any, path: Path, notes: list[str]) -> Any:
+        return ParquetColumns(path) if ParquetColumns.is_large(path) else pandas.read_parquet(path)
+
+    return _read(path, "Parquet", reading, table)
 
 
 def _csv_frame(pandas: Any, path: Path, notes: list[str]) -> pd.DataFrame:
@@ -197,7 +201,23 @@ def _by_prefix(names: list[str], doubts: list[str]) -> dict[str, list[str]]:
     return found
 
 
-def _values(columns: list[Any], names: list[str], field: str, alone: bool, source: str) -> np.ndarray:
+class _Series:
+    """Columns of a frame, each taken when it is asked for: a large file is never in memory as a whole."""
+
+    def __init__(self, frame: Any, positions: list[int]) -> None:
+        self._frame, self._positions = frame, positions
+
+    def __len__(self) -> int:
+        return len(self._positions)
+
+    def __getitem__(self, i: int) -> Any:
+        return self._frame.iloc[:, self._positions[i]]
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+
+def _values(columns: _Series, names: list[str], field: str, alone: bool, source: str) -> np.ndarray:
     """[N] values of one column, [N, k] of one column of lists, or [N, k] float32 of several columns."""
     if len(columns) == 1 and _holds_lists(columns[0]):
         try:
@@ -212,13 +232,20 @@ def _values(columns: list[Any], names: list[str], field: str, alone: bool, sourc
         return columns[0].astype(object).where(columns[0].notna(), None).to_numpy()
     if field == "actions" and alone and not any(map(_is_number, columns[0].dropna())):
         return columns[0].astype(object).where(columns[0].notna(), None).to_numpy()  # names of choices
-    for name, column in zip(names, columns):
-        if column.dtype.kind not in "biuf":
-            raise IlbrlError(f"{source}: column {name!r} holds {_first_text(column)}, not numbers")
     if len(columns) == 1 and alone:
-        whole = columns[0].dtype.kind in "biu" and not columns[0].isna().any()
-        return columns[0].to_numpy() if whole else columns[0].to_numpy(np.float64, na_value=np.nan)
-    return np.stack([column.to_numpy(np.float32, na_value=np.nan) for column in columns], axis=1)
+        column = _numeric(columns[0], names[0], source)
+        whole = column.dtype.kind in "biu" and not column.isna().any()
+        return column.to_numpy() if whole else column.to_numpy(np.float64, na_value=np.nan)
+    matrix = empty((len(columns[0]), len(columns)), np.float32)
+    for i, (name, column) in enumerate(zip(names, columns)):
+        matrix[:, i] = _numeric(column, name, source).to_numpy(np.float32, na_value=np.nan)
+    return matrix
+
+
+def _numeric(column: Any, name: str, source: str) -> Any:
+    if column.dtype.kind not in "biuf":
+        raise IlbrlError(f"{source}: column {name!r} holds {_first_text(column)}, not numbers")
+    return column
 
 
 def _choices_with_propensities(values: dict[str, Any], columns: Sequence[str], source: str) -> list[str] | None:

@@ -17,6 +17,7 @@ import h5py.h5l
 import numpy as np
 
 from ilbrl.base.errors import IlbrlError
+from ilbrl.data.on_disk import hdf5_array
 
 
 @contextmanager
@@ -45,7 +46,10 @@ def composed(path: Path, track_order: bool = False) -> Iterator[h5py.File]:
 
 
 def read_array(group: h5py.Group, name: str) -> np.ndarray:
-    """One numeric array, floats as float32: HDF5 converts while it reads, so nothing is held twice."""
+    """One numeric array, floats as float32: HDF5 converts while it reads, so nothing is held twice.
+
+    A large one may stay in the file (`on_disk.py`).
+    """
     dataset = group[name]
     where = f"{group.file.filename}: {f'{group.name}/{name}'.lstrip('/')}"
     if not isinstance(dataset, h5py.Dataset):
@@ -56,6 +60,9 @@ def read_array(group: h5py.Group, name: str) -> np.ndarray:
         raise IlbrlError(f"{where} holds {dataset.dtype} values, not numbers; store a plain numeric array")
     if dataset.nbytes > max(2**30, 5000 * Path(group.file.filename).stat().st_size):
         raise IlbrlError(f"{where} says it has shape {dataset.shape}, far more than its file can hold")
+    mapped = hdf5_array(dataset)
+    if mapped is not None:
+        return mapped
     array = np.empty(dataset.shape, np.float32 if dataset.dtype.kind == "f" else dataset.dtype)
     if array.size:
         dataset.read_direct(array)

@@ -20,6 +20,7 @@ from ilbrl.data.dataset import Dataset
 from ilbrl.data.formats import d4rl
 from ilbrl.data.formats.arrays import from_arrays, joined
 from ilbrl.data.formats.behaviour import policy_or_doubt, policy_to_fields
+from ilbrl.data.on_disk import npz_array
 from ilbrl.data.reading import Reading, homes, unused
 
 _TEXTS = ("source", "notes", "warnings", "action_names")
@@ -40,7 +41,8 @@ def opened(path: Path) -> Iterator[np.lib.npyio.NpzFile]:
 
 def read_array(archive: np.lib.npyio.NpzFile, name: str, path: Path) -> np.ndarray:
     try:
-        return archive[name]
+        mapped = npz_array(path, name)
+        return archive[name] if mapped is None else mapped
     except ValueError as error:
         if "allow_pickle" not in str(error):
             raise
