@@ -2,11 +2,12 @@
 
     python -m benchmarks.kills [--kills 100] [--seed 0] [--out docs/results/kills]          (half an hour on two cores)
 
-A tiny study is valued by learned models and played in Pendulum. Every kill falls into a phase that is drawn first (logs
-with the start of Python, split, tuning with the training of the models, training, evaluation by rollouts, selection,
-final), and within it at a moment that is drawn from its usual length. The same command is then given again, until it
-ends by itself. What it leaves is compared with an undisturbed study: how every policy acts, and all tables but the
-seconds. A study that has ended is followed by a fresh one. kills.json has every moment and what was going on.
+A tiny study is valued by learned models and played in Pendulum. It is killed none, one or two times in each of its
+phases (logs with the start of Python, split, tuning with the training of the models, training, evaluation by rollouts,
+selection, final), at moments that are drawn from the usual length of the phase. After each kill the same command is
+given again; after the last one it ends by itself. What it leaves is compared with an undisturbed study: how every
+policy acts, and all tables but the seconds. Then comes a fresh study. kills.json has every moment and what was going
+on: a phase can be over sooner than was drawn, above all one that an earlier kill left half done.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from ilbrl.study.session import PHASES
 from ilbrl.study.study import Data, Evaluation, Final, Search, Study, Training
 
 LENGTH, EPISODES = 20, 40
+MOST_IN_A_PHASE = 2  # kills of one study
 POLL = 0.003  # seconds between two looks at the log of a study
 JSON_FILES = ("data.json", "tuning.json", "selection.json", "final.json")
 TABLES = ("results.csv", "curves.csv", "values.csv")
@@ -61,7 +63,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="a folder for kills.json")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="ilbrl-kills-") as folder:
-        found = kill_often(tiny_study(Path(folder)), Path(folder), options.kills, options.seed, say=print)
+        found = kill_often(
+            tiny_study(Path(folder)),
+            Path(folder),
+            options.kills,
+            options.seed,
+            say=lambda line: print(line, flush=True),
+        )
     print(f"{found['kills']} kills, {found['studies']} studies, {len(found['unequal'])} unequal")
     if options.out:
         with written_whole(options.out / "kills.json") as partial:
@@ -120,19 +128,20 @@ def kill_often(
     expected = outcome(folder / "whole")
     unequal = [] if outcome(folder / "first") == expected else ["two undisturbed studies"]
     rng, moments, number = np.random.default_rng(seed), list[dict[str, Any]](), 0
-    while True:
+    while len(moments) < kills:
         run = folder / f"killed-{number}"
-        phase = str(rng.choice(PHASES)) if len(moments) < kills else None
-        doing = run_killed(folder, run, phase, rng.uniform(0, lengths.get(phase or "", 0)))
-        if doing is not None:
+        planned = [phase for phase in PHASES for _ in range(rng.integers(0, MOST_IN_A_PHASE + 1))]
+        for phase in planned[: kills - len(moments)]:
+            doing = run_killed(folder, run, phase, rng.uniform(0, lengths[phase]))
+            if doing is None:
+                break
             moments.append({"study": number, "drawn": phase, "doing": doing})
             say(f"{len(moments):>4} of {kills}: study {number} killed in its phase {doing}")
-            continue
+        else:
+            run_whole(folder, run)
         if differing := [name for name, what in outcome(run).items() if expected[name] != what]:
             unequal.append(f"study {number}: {', '.join(differing)}")
         number += 1
-        if phase is None:
-            break
     return {
         "date": date.today().isoformat(),
         "commit": commit(),
@@ -167,16 +176,16 @@ def run_whole(folder: Path, run: Path) -> dict[str, float]:
     return ended
 
 
-def run_killed(folder: Path, run: Path, phase: str | None, seconds: float) -> str | None:
+def run_killed(folder: Path, run: Path, phase: str, seconds: float) -> str | None:
     """Start or continue a study and kill it so many seconds after it began `phase`; None: it ended before that.
 
     Otherwise the phase in which it was killed.
     """
     told = _size(run / "log.txt")
     process = start(folder, run)
-    before = PHASES[: PHASES.index(phase)] if phase else ()
+    before = PHASES[: PHASES.index(phase)]
     while process.poll() is None:
-        if phase and (not before or before[-1] in finished_phases(run, told)):
+        if not before or before[-1] in finished_phases(run, told):
             try:
                 process.wait(timeout=seconds)
             except subprocess.TimeoutExpired:
