@@ -39,7 +39,7 @@ EXPERT_STEPS, LOGS_STEPS = 220_000, 400_000
 SPLIT_SEED = 2026  # which expert episodes are trained on
 SEARCH_SEED = 8
 SEEDS = (201, 202, 203)
-CONFIGURATIONS = {"ilbrl": 20, "bc": 6}
+CONFIGURATIONS = {"ilbrl": 20, "bc": 4}
 EPISODES, PLAY_SEED = 30, 901
 
 
