@@ -6,7 +6,10 @@
 Training is SAC (Haarnoja et al. 2018) with a learned temperature. It was written for one GPU and many cores:
 environments step in processes of their own while the accelerator runs a compiled scan of updates. Every checkpoint of
 the actor is a policy file. `choose` takes the best as `expert` and others by their share of the expert's score, and
-records the returns of each over 30 episodes. Another run gives similar policies, not the same.
+records the returns of each. Another run gives similar policies, not the same.
+
+Policies with discrete actions come from `train_discrete_source_policies.py` and `fit_clinic_policies.py`; `choose` is
+the same for them.
 """
 
 from __future__ import annotations
@@ -35,6 +38,8 @@ from ilbrl.policy import Layer, Policy
 LOG_STD_BOUNDS = (-5.0, 2.0)
 SHARES = {"expert": 1.0, "medium": 0.5, "rung1": 0.2, "rung2": 0.65, "rung3": 0.85}  # of the expert's score
 EPISODES = 30
+CONTINUOUS = ("hopper", "halfcheetah", "walker2d", "ant")
+ORIGINS = ("sac_step", "ppo_step", "judgement_error")  # how a policy came to be what it is
 
 
 @dataclass(frozen=True)
@@ -202,43 +207,58 @@ def train(
     saved.write((state, buffer), done, [*history, {"update": done}], last=True)
 
 
-def choose(runs: Path = Path("runs/source_policies"), out: Path = Path("source_policies")) -> None:
-    """Pick expert, medium and three rungs of every trained task, measure them and write them with `returns.json`.
+def choose(
+    tasks: tyro.conf.Positional[tuple[str, ...]] = CONTINUOUS,
+    /,
+    runs: Path = Path("runs/source_policies"),
+    out: Path = Path("source_policies"),
+) -> None:
+    """Pick expert, medium and three rungs of each task, measure them and write them, and enter them in `returns.json`.
 
     Args:
+        tasks: Which of the built-in tasks; by default those trained by this script.
         runs: What `train` wrote.
         out: Where the chosen policies and their measured returns go.
     """
-    table: dict[str, Any] = {}
-    for task in envs.TASKS:
+    record: dict[str, Any] = {package: version(package) for package in ("gymnasium", "mujoco")}
+    record |= {"gamma": 0.99, "policies": {}}
+    if (out / "returns.json").exists():
+        record["policies"] = json.loads((out / "returns.json").read_text())["policies"]
+    for task in tasks:
         trained = [Policy.load(path) for path in sorted((runs / task).glob("step-*.safetensors"))]
         if not trained:
             raise IlbrlError(f"{runs / task}: no checkpoints; train {task} first")
         scores = np.array([envs.normalised_score(task, policy.metadata["checked_return"]) for policy in trained])
+        # of experts that are equal, the one that loses least when its actions are sampled, as they are in logs
+        sampled = np.array([policy.metadata.get("sampled_return", 0.0) for policy in trained])
+        expert = int(np.lexsort((sampled, scores))[-1])
         for name, share in SHARES.items():
-            policy = trained[int(np.abs(scores - share * scores.max()).argmin())]
+            policy = trained[expert if share == 1 else int(np.abs(scores - share * scores[expert]).argmin())]
             measured = {mode: _measure(policy, task, mode == "stochastic") for mode in ("deterministic", "stochastic")}
-            step = policy.metadata["sac_step"]
-            table[f"{task}/{name}"] = {"sac_step": step, **measured}
-            kept = Policy(**{**vars(policy), "metadata": {}})
-            kept.with_metadata(task=task, name=name, sac_step=step, measured=measured).save(
-                out / f"{task}-{name}.safetensors"
-            )
-            print(f"{task}/{name}: step {step:,}, score {measured['deterministic']['score_mean']}", flush=True)
-    record = {package: version(package) for package in ("gymnasium", "mujoco")}
-    record |= {"gamma": 0.99, "episodes": EPISODES, "policies": table}
+            origin = {key: policy.metadata[key] for key in ORIGINS if key in policy.metadata}
+            record["policies"][f"{task}/{name}"] = {**origin, "episodes": episodes_of(task), **measured}
+            about = {key: value for key, value in policy.metadata.items() if not key.endswith("_return")}
+            kept = Policy(**{**vars(policy), "metadata": about | {"name": name, "measured": measured}})
+            kept.save(out / f"{task}-{name}.safetensors")
+            print(f"{task}/{name}: {origin}, score {measured['deterministic']['score_mean']}", flush=True)
     with written_whole(out / "returns.json") as partial:
         partial.write_text(json.dumps(record, indent=1) + "\n")
 
 
+def episodes_of(task: str) -> int:
+    """How many episodes a policy is measured over: more where they are cheap."""
+    return {"clinic": 5000}.get(task, EPISODES if task in CONTINUOUS else 200)
+
+
 def _measure(policy: Policy, task: str, stochastic: bool) -> dict[str, float]:
-    played = envs.rollout(policy, task, EPISODES, stochastic=stochastic, purpose="measuring source policies")
+    played = envs.rollout(policy, task, episodes_of(task), stochastic=stochastic, purpose="measuring source policies")
     assert played.score is not None
+    digits = 3 if task == "clinic" else 1  # its returns are of the size of 1
     return {
-        "return_mean": round(float(played.returns.mean()), 1),
-        "return_std": round(float(played.returns.std()), 1),
+        "return_mean": round(float(played.returns.mean()), digits),
+        "return_std": round(float(played.returns.std()), digits),
         "score_mean": round(played.score, 1),
-        "discounted_return_mean": round(float(played.discounted_returns.mean()), 2),
+        "discounted_return_mean": round(float(played.discounted_returns.mean()), digits + (digits < 2)),
         "length_mean": round(float(played.lengths.mean()), 1),
     }
 

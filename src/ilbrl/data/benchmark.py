@@ -1,7 +1,9 @@
-"""The built-in benchmark: episodes of known policies in four locomotion tasks, collected once and cached.
+"""The built-in benchmark: episodes of known policies in locomotion tasks and in tasks with discrete actions, collected
+once and cached.
 
 `hopper/medium` names a dataset: a task, and the policy that logged it. The policies are package data (trained by
-`scripts/train_source_policies.py`, returns measured in `returns.json`); `random` draws uniform actions.
+`scripts/train_source_policies.py` and its neighbours, returns measured in `returns.json`); `random` draws uniform
+actions. Actions are sampled and logged with their probabilities.
 Collection runs in units (see `ilbrl.envs`) that depend on the name and the seed alone, so fewer transitions are always
 the first rows of more, and a collection that was killed goes on from its last finished unit.
 """
@@ -17,7 +19,7 @@ import shutil
 import sys
 import zipfile
 import zlib
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -71,11 +73,11 @@ def _player(task: str, level: str) -> Policy | UniformPolicy:
     if level != "random":
         return source_policy(task, level)
     expert = source_policy(task, "expert")
-    return UniformPolicy(expert.action_low, expert.action_high)
+    return UniformPolicy(expert.action_low, expert.action_high, expert.num_actions)
 
 
 def measured_returns() -> dict[str, Any]:
-    """Returns, scores and lengths of every source policy over 30 episodes, deterministic and stochastic."""
+    """Returns, scores and lengths of every source policy over its `episodes`, deterministic and stochastic."""
     return json.loads((_POLICIES / "returns.json").read_text())
 
 
@@ -84,9 +86,13 @@ def source_score(task: str, level: str) -> float:
     return measured_returns()["policies"][f"{task}/{level}"]["deterministic"]["score_mean"]
 
 
-def default_transitions(level: str) -> int:
-    """One million; more of `medium`, enough for an evaluation set without expert rows beside the training set."""
-    return 1_300_000 if level == "medium" else 1_000_000
+def default_transitions(task: str, level: str) -> int:
+    """One million; more of `medium`, enough for an evaluation set without expert rows beside the training set.
+
+    A tenth of it where actions are discrete: those tasks are small.
+    """
+    rows = 1_300_000 if level == "medium" else 1_000_000
+    return rows if TASKS[task].action_names is None else rows // 10
 
 
 def load_benchmark(name: str, transitions: int | None = None, seed: int = 0, quiet: bool = False) -> Dataset:
@@ -159,11 +165,12 @@ def _collect(task: str, level: str, seed: int, transitions: int, folder: Path, q
 
 
 def _dataset(arrays: dict[str, np.ndarray], task: str, level: str) -> Dataset:
-    expert = source_policy(task, "expert")
+    expert, names = source_policy(task, "expert"), TASKS[task].action_names
     return Dataset(
         **arrays,  # pyright: ignore[reportArgumentType]
-        action_low=expert.action_low,
-        action_high=expert.action_high,
+        action_low=expert.action_low if names is None else None,
+        action_high=expert.action_high if names is None else None,
+        action_names=names,
         policy=None if level == "random" else source_policy(task, level),
         source=f"{task}/{level}",
     )
@@ -176,7 +183,7 @@ def _parse(name: str, transitions: int | None) -> tuple[str, str, int]:
     if not is_benchmark(name):
         raise IlbrlError(f"no benchmark dataset {name!r}: it is one of {', '.join(TASKS)} / one of {', '.join(LEVELS)}")
     task, level = name.split("/")
-    transitions = default_transitions(level) if transitions is None else transitions
+    transitions = default_transitions(task, level) if transitions is None else transitions
     if not 1 <= transitions <= MOST_TRANSITIONS:
         raise IlbrlError(f"{name}: asked for {transitions} transitions; at least one and at most {MOST_TRANSITIONS:,}")
     return task, level, transitions
@@ -206,13 +213,20 @@ def _write(path: Path, dataset: Dataset, seed: int) -> None:
         "transitions": len(dataset),
         "content_hash": dataset.content_hash,
         "recipe": RECIPE,
-        **{package: version(package) for package in ("numpy", "gymnasium", "mujoco")},
+        **{package: _version(package) for package in ("numpy", "gymnasium", "mujoco")},
         "machine": platform.machine(),
     }
     with written_whole(path) as partial:
         np.savez(partial, **{name: getattr(dataset, name) for name in _FIELDS})
     with written_whole(_record(path)) as partial:
         partial.write_text(json.dumps(record, indent=1) + "\n")
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:  # our own environments need neither Gymnasium nor MuJoCo
+        return None
 
 
 def _read(path: Path, task: str, level: str, transitions: int) -> Dataset:

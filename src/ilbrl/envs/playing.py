@@ -20,18 +20,22 @@ _INERT_WRAPPERS = ("OrderEnforcing", "TimeLimit")  # they check and count, and c
 
 
 class UniformPolicy(NamedTuple):
-    """Actions drawn uniformly between the bounds."""
+    """Actions drawn uniformly between the bounds, or among the choices."""
 
-    action_low: np.ndarray
-    action_high: np.ndarray
+    action_low: np.ndarray  # [act_dim]; of discrete actions [0]
+    action_high: np.ndarray  # [act_dim]; of discrete actions [n − 1]
+    num_actions: int | None = None  # None: actions are real-valued
 
     def act(self, observations: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        if self.num_actions is not None:
+            return rng.integers(self.num_actions, size=observations.shape[:-1])
         shape = (*observations.shape[:-1], len(self.action_low))
         return rng.uniform(self.action_low, self.action_high, shape).astype(np.float32)
 
     def log_prob(self, observations: np.ndarray, actions: np.ndarray) -> np.ndarray:
-        """[N] log-densities in the units of an action in [−1, 1], as `Policy.log_prob` gives them."""
-        return np.full(len(actions), -len(self.action_low) * np.log(2.0))
+        """[N] log-probabilities, or log-densities in the units of an action in [−1, 1], as `Policy.log_prob` gives."""
+        each = len(self.action_low) * np.log(2.0) if self.num_actions is None else np.log(self.num_actions)
+        return np.full(len(actions), -each)
 
 
 class Play(NamedTuple):
@@ -51,7 +55,7 @@ class Unit(NamedTuple):
     """What L lanes recorded in T steps; lane i is idle after its first `lengths[i]` steps."""
 
     observations: np.ndarray  # [T, L, obs_dim] float32
-    actions: np.ndarray  # [T, L, act_dim] float32
+    actions: np.ndarray  # [T, L, act_dim] float32, or [T, L] int64 where they are discrete
     next_observations: np.ndarray  # [T, L, obs_dim] float32
     rewards: np.ndarray  # [T, L] float64
     terminals: np.ndarray  # [T, L] bool
@@ -64,10 +68,11 @@ class _Lane(NamedTuple):
     """One environment without its inert wrappers; `play_unit` itself watches the time limit."""
 
     reset: Callable[..., tuple[np.ndarray, dict[str, Any]]]
-    step: Callable[[np.ndarray], tuple[np.ndarray, float, bool, bool, dict[str, Any]]]
+    step: Callable[[Any], tuple[np.ndarray, float, bool, bool, dict[str, Any]]]
     time_limit: int
     obs_dim: int
-    act_dim: int
+    act_shape: tuple[int, ...]  # of one action; () for a discrete one
+    num_actions: int | None  # None: actions are real-valued
 
 
 @functools.lru_cache(maxsize=2)
@@ -79,7 +84,10 @@ def _lanes(task: str, number: int) -> list[_Lane]:
         limit = env.spec.max_episode_steps or DEFAULT_TIME_LIMIT
         while type(env).__name__ in _INERT_WRAPPERS:
             env = env.env
-        lanes.append(_Lane(env.reset, env.step, limit, env.observation_space.shape[0], env.action_space.shape[0]))
+        choices = getattr(env.action_space, "n", None)  # Gymnasium's name of how many actions a Discrete space has
+        num_actions = None if choices is None else int(choices)
+        shape = () if num_actions is not None else env.action_space.shape
+        lanes.append(_Lane(env.reset, env.step, limit, env.observation_space.shape[0], shape, num_actions))
     return lanes
 
 
@@ -97,19 +105,20 @@ def play_unit(play: Play, unit: int, used_lanes: int) -> Unit:
     lanes = _lanes(play.task, play.lanes)
     seeds, rng = unit_randomness(play, unit)
     act = play.policy.act if hasattr(play.policy, "act") else play.policy
-    batch = (play.lanes, lanes[0].act_dim)
+    batch, num_actions = (play.lanes, *lanes[0].act_shape), lanes[0].num_actions
     live = list(range(used_lanes))
     observations = np.zeros((play.lanes, lanes[0].obs_dim), np.float32)
     for i in live:
         observations[i] = lanes[i].reset(seed=seeds[i])[0]
     age, lengths, resets, log = [0] * play.lanes, np.zeros(play.lanes, np.int64), used_lanes, []
     while live:
-        actions = np.array(act(observations, rng) if play.stochastic else act(observations), np.float32)
-        if actions.shape != batch:
+        answer = np.asarray(act(observations, rng) if play.stochastic else act(observations))
+        if answer.shape != batch:
             raise IlbrlError(
-                f"{play.task}: the policy answered observations {observations.shape} with actions {actions.shape},"
+                f"{play.task}: the policy answered observations {observations.shape} with actions {answer.shape},"
                 f" expected {batch}"
             )
+        actions = np.array(answer, np.float32) if num_actions is None else _choices(answer, num_actions, play.task)
         following, rewards = np.zeros_like(observations), np.zeros(play.lanes)
         terminals, timeouts = np.zeros(play.lanes, bool), np.zeros(play.lanes, bool)
         log.append((observations, actions, following, rewards, terminals, timeouts))
@@ -133,3 +142,10 @@ def play_unit(play: Play, unit: int, used_lanes: int) -> Unit:
     if not np.isfinite(stacked[1]).all():
         raise IlbrlError(f"{play.task}: some actions of the policy are not finite; what it earned means nothing")
     return Unit(*stacked, lengths, EnvironmentCalls(0, resets, int(lengths.sum()), resets))  # pyright: ignore[reportCallIssue]
+
+
+def _choices(answer: np.ndarray, num_actions: int, task: str) -> np.ndarray:
+    """[L] int64 discrete actions; what is no choice is refused."""
+    if not np.issubdtype(answer.dtype, np.integer) or answer.min() < 0 or answer.max() >= num_actions:
+        raise IlbrlError(f"{task}: an action is a whole number from 0 to {num_actions - 1}, the policy answered {answer}")
+    return answer.astype(np.int64)

@@ -5,29 +5,40 @@ from __future__ import annotations
 import functools
 import importlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ilbrl.base.errors import IlbrlError
+from ilbrl.envs import clinic
 
 NOT_D4RL = (
     "Scores use D4RL's constants on Gymnasium v5 tasks: they are not comparable with D4RL tables (v2 tasks and data)."
 )
+OWN_SCORES = "Score 0 is the mean return of uniformly drawn actions, score 100 that of the task's built-in expert."
 
 
 @dataclass(frozen=True)
 class Task:
-    """A Gymnasium environment and, where D4RL gives them, the returns that score 0 and 100."""
+    """An environment and, where they are known, the returns that score 0 and 100."""
 
     gym_id: str
     random_return: float | None = None
     expert_return: float | None = None
     options: dict[str, Any] = field(default_factory=dict)
+    action_names: tuple[str, ...] | None = None  # of discrete actions; None: real-valued, or nobody has named them
+    own: Callable[[], Any] | None = None  # makes an environment of ours, which needs no Gymnasium
+
+    @property
+    def score_note(self) -> str | None:
+        """What a reader of scores must know; None: the task has none."""
+        if self.random_return is None or self.expert_return is None:
+            return None
+        return NOT_D4RL if self.action_names is None else OWN_SCORES
 
 
 TASKS = {
@@ -36,6 +47,11 @@ TASKS = {
     "walker2d": Task("Walker2d-v5", 1.629008, 4592.3),
     # 27 inputs: without the 84 contact forces, which were always zero in D4RL's ant
     "ant": Task("Ant-v5", -325.6, 3879.7, {"include_cfrc_ext_in_observation": False}),
+    # of discrete actions 0 and 100 are measured, over 300 episodes and more; the clinic's are exact
+    "cartpole": Task("CartPole-v1", 21.6, 500.0, action_names=("left", "right")),
+    "acrobot": Task("Acrobot-v1", -499.0, -79.9, action_names=("back", "none", "forth")),
+    "lunarlander": Task("LunarLander-v3", -188.9, 235.8, action_names=("none", "left", "main", "right")),
+    "clinic": Task("clinic", -0.502134, 0.489154, action_names=clinic.TREATMENTS, own=clinic.Clinic),
 }
 
 
@@ -47,7 +63,7 @@ def find_task(name: str) -> Task:
     if name in TASKS:
         return TASKS[name]
     scored = next((task for task in TASKS.values() if task.gym_id == name), Task(name))
-    return Task(name, scored.random_return, scored.expert_return)
+    return replace(scored, options={})
 
 
 def import_module_of(name: str) -> None:
@@ -78,7 +94,7 @@ def require_imported(name: str) -> None:
 
 
 def normalised_score(task: str, returns: np.ndarray | float) -> np.ndarray | None:
-    """D4RL's score 100 (R − random) / (expert − random) of each return; None for tasks without these constants."""
+    """The score 100 (R − random) / (expert − random) of each return; None for tasks without these constants."""
     found = find_task(task)
     if found.random_return is None or found.expert_return is None:
         return None
@@ -143,25 +159,44 @@ def build(name: str, trusted: bool = False) -> Any:
     """`make`, for the code that counts its own steps; `trusted` in a worker, whose parent has checked the name."""
     if not trusted:
         require_imported(name)
+    task = find_task(name)
+    if task.own is not None:
+        return task.own()
     try:
         import gymnasium
-        import mujoco
     except ModuleNotFoundError as error:
         raise IlbrlError(f'environments need {error.name}: pip install "ilbrl[benchmark]"') from None
-    task = find_task(name)
-    # MuJoCo warns about Gymnasium's own models, and would write a log file into the current folder
-    on_warning: Any = getattr(mujoco, "set_mju_user_warning")  # noqa: B009 - its type stub does not know it
-    on_warning(lambda message: None)
     try:
-        env = gymnasium.make(task.gym_id, disable_env_checker=True, **task.options)
+        with _quiet_mujoco():
+            env = gymnasium.make(task.gym_id, disable_env_checker=True, **task.options)
+    except gymnasium.error.DependencyNotInstalled as error:
+        raise IlbrlError(f'{name}: {error} (pip install "ilbrl[benchmark]")') from None
     except (gymnasium.error.Error, ModuleNotFoundError, ValueError) as error:
         raise IlbrlError(
             f"no environment {name!r}: {error} (the built-in tasks are {', '.join(TASKS)}; name one of your own as"
             " module:Id, so that worker processes import it too)"
         ) from None
+    spaces = gymnasium.spaces
+    seen, acted = env.observation_space, env.action_space
+    if not isinstance(seen, spaces.Box) or len(seen.shape) != 1:
+        raise IlbrlError(f"{name}: its observations are {seen}; only flat Box spaces can be played")
+    numbers = isinstance(acted, spaces.Box) and len(acted.shape) == 1
+    if not numbers and not (isinstance(acted, spaces.Discrete) and acted.start == 0):
+        raise IlbrlError(f"{name}: its actions are {acted}; only flat Box spaces and Discrete ones from 0 can be played")
+    return env
+
+
+@contextmanager
+def _quiet_mujoco() -> Iterator[None]:
+    """MuJoCo warns about Gymnasium's own models, and would write a log file into the current folder."""
+    try:
+        import mujoco
+    except ModuleNotFoundError:  # then nothing of it is played either
+        yield
+        return
+    on_warning: Any = getattr(mujoco, "set_mju_user_warning")  # noqa: B009 - its type stub does not know it
+    on_warning(lambda message: None)
+    try:
+        yield
     finally:
         on_warning(None)
-    for what, space in (("observations", env.observation_space), ("actions", env.action_space)):
-        if not isinstance(space, gymnasium.spaces.Box) or len(space.shape) != 1:
-            raise IlbrlError(f"{name}: its {what} are {space}; only flat Box spaces can be played")
-    return env
