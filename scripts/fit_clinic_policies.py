@@ -23,20 +23,9 @@ from ilbrl.envs import clinic
 from ilbrl.learning.nets import Layers, descend, init_mlp, mlp, optimised
 from ilbrl.policy import Layer, Policy
 
-ROUNDS = 2_000  # of value iteration; the errors are below rounding long before
 TEMPERATURE = 0.01  # τ of every doctor: the expert's samples then cost little
 LARGEST_ERROR = 0.02  # σ of the worst doctor
 HIDDEN, UPDATES, RATE = 24, 6_000, 3e-3
-
-
-def optimal_judgement() -> np.ndarray:
-    """[LIVING, 4] Q* of the undiscounted problem without a last day."""
-    chances, rewards = clinic.transitions()
-    values = np.zeros(clinic.LIVING)
-    for _ in range(ROUNDS):
-        judged = rewards + chances[:, :, : clinic.LIVING] @ values
-        values = judged.max(1)
-    return judged
 
 
 def fitted(chances: np.ndarray, seed: int) -> Policy:
@@ -54,7 +43,7 @@ def fitted(chances: np.ndarray, seed: int) -> Policy:
     start = optimised(init_mlp(jax.random.PRNGKey(seed), [x.shape[1], HIDDEN, HIDDEN, len(clinic.TREATMENTS)]))
     net, _ = jax.jit(lambda net: jax.lax.scan(one, net, jnp.arange(UPDATES)))(start)
     layers = tuple(Layer(layer["w"], layer["b"]) for layer in jax.device_get(net.params))
-    last = np.float32([len(clinic.TREATMENTS) - 1])
+    last = np.array([len(clinic.TREATMENTS) - 1.0])
     about = {"task": "clinic", "action_names": list(clinic.TREATMENTS)}
     return Policy(layers, np.zeros(1), last, "categorical", mean, std, "tanh", metadata=about)
 
@@ -67,7 +56,7 @@ def main(out: Path = Path("runs/source_policies"), doctors: int = 41, seed: int 
         doctors: How many, the expert among them.
         seed: Of the errors of judgement and of the networks.
     """
-    rng, judged = np.random.default_rng(seed), optimal_judgement()
+    rng, judged = np.random.default_rng(seed), clinic.optimal_judgement()
     seen = clinic.observations()
     x = (seen - seen.mean(0)) / seen.std(0)
     error = x @ rng.normal(size=(x.shape[1], judged.shape[1])) / np.sqrt(x.shape[1]) + rng.normal(size=judged.shape[1])

@@ -122,7 +122,7 @@ class Scale:
 
 def export(actor: Layers, scale: Scale, task: str) -> Policy:
     layers = tuple(Layer(layer["w"], layer["b"]) for layer in jax.device_get(actor))
-    last = np.float32([layers[-1].units - 1])
+    last = np.array([layers[-1].units - 1.0])
     mean, std = scale.mean.astype(np.float32), scale.std.astype(np.float32)
     names = envs.TASKS[task].action_names
     about: dict[str, Any] = {"task": task, "action_names": list(names)} if names else {"task": task}
@@ -203,8 +203,8 @@ def train(
         seen, following = (scale(played[name]) for name in ("observations", "following"))
         values, after = (np.asarray(critic(state.critic.params, x)) for x in (seen, following))
         gained = advantages(cfg, played, values, after)
-        columns = seen, played["actions"], played["log_probs"].astype(np.float32), gained, gained + values
-        rows = Rows(*(c.reshape(-1, *c.shape[2:]).astype(np.int32 if c.dtype == np.int64 else np.float32) for c in columns))
+        columns = seen, played["actions"], played["log_probs"], gained, gained + values
+        rows = Rows(*(column.reshape(-1, *column.shape[2:]) for column in columns))
         rate = jnp.float32(cfg.learning_rate * (1 - done / steps))
         for _ in range(cfg.epochs):
             orders = rng.permutation(len(gained) * cfg.environments).reshape(cfg.minibatches, -1)
@@ -215,7 +215,10 @@ def train(
         if done - saved >= cfg.checkpoint_every or done >= steps:
             saved = done
             policy = export(state.actor.params, scale, task)
-            checked = {"checked_return": measured(policy, task, done), "sampled_return": measured(policy, task, done, True)}
+            checked = {
+                "checked_return": measured(policy, task, done),
+                "sampled_return": measured(policy, task, done, True),
+            }
             policy.with_metadata(ppo_step=done, **checked).save(out / task / f"step-{done:08}-{name}.safetensors")
             returns = " and ".join(f"{value:,.1f}" for value in checked.values())
             print(f"{task}: step {done:,}, return {returns} sampled ({time.monotonic() - started:,.0f} s)", flush=True)
@@ -228,4 +231,4 @@ def measured(policy: Policy, task: str, seed: int, stochastic: bool = False) -> 
 
 
 if __name__ == "__main__":
-    tyro.cli(train, description=__doc__)
+    tyro.cli(train, description=__doc__, config=(tyro.conf.OmitArgPrefixes,))

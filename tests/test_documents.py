@@ -223,7 +223,7 @@ PRINTED = {
 )
 def test_the_examples_of_a_page_run(page, tmp_path, cache, brought, request, monkeypatch, capsys):
     monkeypatch.setenv("ILBRL_CACHE", str(cache))
-    monkeypatch.setattr(benchmark, "default_transitions", lambda level: 4_000)
+    monkeypatch.setattr(benchmark, "default_transitions", lambda task, level: 4_000)
     monkeypatch.chdir(tmp_path)
     names = brought(page)
     reader = Reader(page, names, lambda: capsys.readouterr().out, lambda: request.getfixturevalue("tiny"))

@@ -113,7 +113,8 @@ def test_any_environment_and_any_object_that_acts():
         ("no_such_module:Nope-v1", "would run the module 'no_such_module', and a name alone must not do that"),
         ("json:Nope-v1", "no environment 'json:Nope-v1'"),  # imported, and no environment of it
         ("json:json:Nope-v1", "no environment"),
-        ("CartPole-v1", "its actions are Discrete"),
+        ("FrozenLake-v1", "its observations are Discrete"),
+        ("CartPole-v1", r"with actions \(4, 1\), expected \(4,\)"),
         ("Hopper-v5", r"with actions \(4, 1\), expected \(4, 3\)"),
     ],
 )

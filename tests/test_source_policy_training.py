@@ -23,3 +23,14 @@ def test_training_goes_on_where_it_stopped(tmp_path):
         assert [policy.metadata["sac_step"] for policy in policies] == expected
         assert policies[-1].head == "tanh_gaussian"
         assert policies[-1].obs_dim == 11
+
+
+@pytest.mark.slow
+def test_policies_that_choose_are_trained_by_ppo(tmp_path):
+    script = SCRIPT.with_name("train_discrete_source_policies.py")
+    command = [sys.executable, script, "cartpole", "--out", tmp_path, "--steps", "128", "--rollout", "8"]
+    run = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert "cartpole: step 128" in run.stdout
+    policies = [Policy.load(path) for path in sorted((tmp_path / "cartpole").glob("step-*.safetensors"))]
+    assert policies[-1].head == "categorical"
+    assert policies[-1].metadata["action_names"] == ["left", "right"]

@@ -146,8 +146,9 @@ def test_the_cache_folder_follows_the_user(monkeypatch, tmp_path):
 
 
 def test_default_sizes():
-    assert benchmark.default_transitions("medium") == 1_300_000
-    assert benchmark.default_transitions("expert") == benchmark.default_transitions("random") == 1_000_000
+    assert benchmark.default_transitions("hopper", "medium") == 1_300_000
+    assert {benchmark.default_transitions("hopper", level) for level in ("expert", "random")} == {1_000_000}
+    assert benchmark.default_transitions("cartpole", "medium") == 130_000
 
 
 @pytest.mark.parametrize("task", list(envs.TASKS))
@@ -156,7 +157,7 @@ def test_all_source_policies_are_there_and_ordered_by_return(task):
     scores = {}
     for level in ("expert", "medium", "rung1", "rung2", "rung3"):
         policy = benchmark.source_policy(task, level)
-        assert policy.head == "tanh_gaussian"
+        assert policy.head == ("tanh_gaussian" if envs.TASKS[task].action_names is None else "categorical")
         measured = table[f"{task}/{level}"]
         assert policy.metadata["measured"] == {mode: measured[mode] for mode in ("deterministic", "stochastic")}
         mode = measured["deterministic"]
@@ -201,7 +202,8 @@ def test_the_guide_shows_the_recorded_returns():
     assert set(rows) == set(table)
     for name, measured in table.items():
         cells = [cell.strip() for cell in rows[name].split("|")[2:-1]]
-        expected = [f"{measured['sac_step']:,}"]
+        steps = measured.get("sac_step") or measured.get("ppo_step")
+        expected = ["–" if steps is None else f"{steps:,}"]
         for mode in (measured["deterministic"], measured["stochastic"]):
             expected.append(f"{mode['return_mean']:,} ± {mode['return_std']}")
             expected += [str(mode[column]) for column in ("score_mean", "discounted_return_mean", "length_mean")]

@@ -11,7 +11,6 @@ import safetensors.numpy
 
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data.benchmark import LEVELS, source_policy
-from ilbrl.envs import TASKS
 from ilbrl.policy import Policy
 from ilbrl.policy.file import checksum
 
@@ -39,7 +38,7 @@ def test_round_trip_keeps_every_bit(make_policy, tmp_path, head, options):
     assert loaded.save(tmp_path / "again").read_bytes() == (tmp_path / "policy.safetensors").read_bytes()
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", ["hopper", "halfcheetah", "walker2d", "ant"])
 def test_files_of_format_1_are_still_read(task):
     for level in LEVELS:
         if level != "random":

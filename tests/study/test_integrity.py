@@ -241,7 +241,7 @@ def test_somebodys_own_study_file_is_not_replaced(tiny, tmp_path):
     ("task", "said"),
     [
         ("Pendulum-v99", "no environment 'Pendulum-v99'"),
-        ("MountainCarContinuous-v0", "task: .* of 2 numbers and actions of 1, .* 3 and 1"),
+        ("MountainCarContinuous-v0", "task: .* of 2 numbers and actions of 1, .* of 3 numbers and actions of 1"),
     ],
 )
 def test_a_wrong_task_shows_at_the_start(tiny, tmp_path, task, said):

@@ -12,7 +12,7 @@ from tyro.conf import FlagCreatePairsOff, arg
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data.benchmark import find_player
 from ilbrl.data.summary import sparkline
-from ilbrl.envs import NOT_D4RL, Rollouts, UniformPolicy, import_module_of, rollout
+from ilbrl.envs import NOT_D4RL, Rollouts, UniformPolicy, import_module_of, rollout, score_notes
 from ilbrl.policy import Policy
 
 _ABOUT = """Play a policy for some episodes with all cores and report its return.
@@ -41,9 +41,9 @@ def _rollout(
 
     Args:
         policy: A policy file (.safetensors), or a built-in policy such as hopper/expert.
-        env: hopper, halfcheetah, walker2d, ant or a Gymnasium id; by default the task the policy was made for.
+        env: hopper, cartpole, … or a Gymnasium id; by default the task the policy was made for.
         episodes: How many episodes to play.
-        stochastic: Sample actions; otherwise the policy's mean action is taken.
+        stochastic: Sample actions; otherwise the policy's mean or most probable action is taken.
         seed: Of the environments and the action noise.
         workers: Processes; by default one per core. The result does not depend on it.
         json: Print one JSON object instead of text.
@@ -84,7 +84,7 @@ def _facts(policy: str, stochastic: bool, seed: int, played: Rollouts) -> dict[s
         "steps_per_second": float(played.lengths.sum() / played.seconds),
         "returns": played.returns.tolist(),
         "lengths": played.lengths.tolist(),
-    } | ({} if played.score is None else {"note": NOT_D4RL})
+    } | ({} if played.score is None else {"note": " ".join(score_notes([played.task]))})
 
 
 def _text(policy: str, stochastic: bool, played: Rollouts) -> str:
@@ -98,6 +98,7 @@ def _text(policy: str, stochastic: bool, played: Rollouts) -> str:
         f"  speed       {played.lengths.sum() / played.seconds:,.0f} steps/s",
     ]
     if played.score is not None:
-        lines.insert(2, f"  score       {played.score:.1f} (D4RL-normalised)")
-        lines.append(NOT_D4RL)
+        notes = score_notes([played.task])
+        lines.insert(2, f"  score       {played.score:.1f}{' (D4RL-normalised)' if notes == [NOT_D4RL] else ''}")
+        lines += notes
     return "\n".join(lines)

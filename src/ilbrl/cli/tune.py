@@ -12,7 +12,7 @@ import tyro
 
 from ilbrl.base.errors import IlbrlError
 from ilbrl.base.records import to_plain
-from ilbrl.envs import NOT_D4RL, import_module_of
+from ilbrl.envs import import_module_of, score_notes
 from ilbrl.report.verdict import Verdict, verdict
 from ilbrl.results import read_run
 from ilbrl.results.schema import Scores
@@ -165,7 +165,7 @@ def _scoreboard(result: StudyResult) -> list[str]:
         reference = final.references.get(result.roles.get(name, name))
         true = None if reference is None else reference.true_score if scored else reference.true_return
         lines.append(_row(f"({name})", known.estimate, true))
-    return [*lines, *([NOT_D4RL] if scored else [])]
+    return [*lines, *(score_notes([final.task or ""]) if scored else [])]
 
 
 def _row(name: str, value: float | None, true: float | None) -> str:

@@ -9,6 +9,7 @@ from ilbrl.envs.playing import UniformPolicy
 from ilbrl.envs.rollouts import Rollouts, collect, collect_units, collection_workers, rollout, rollout_all
 from ilbrl.envs.tasks import (
     NOT_D4RL,
+    OWN_SCORES,
     TASKS,
     EnvironmentCalls,
     Task,
@@ -18,10 +19,12 @@ from ilbrl.envs.tasks import (
     import_module_of,
     make,
     normalised_score,
+    score_notes,
 )
 
 __all__ = [
     "NOT_D4RL",
+    "OWN_SCORES",
     "TASKS",
     "EnvironmentCalls",
     "Rollouts",
@@ -38,4 +41,5 @@ __all__ = [
     "normalised_score",
     "rollout",
     "rollout_all",
+    "score_notes",
 ]

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ilbrl.base.errors import IlbrlError
-from ilbrl.envs.tasks import EnvironmentCalls, build
+from ilbrl.envs.tasks import EnvironmentCalls, Sizes, build, sizes_of
 
 DEFAULT_TIME_LIMIT = 1000  # for environments that register none
 _INERT_WRAPPERS = ("OrderEnforcing", "TimeLimit")  # they check and count, and cost a tenth of a step
@@ -70,9 +70,7 @@ class _Lane(NamedTuple):
     reset: Callable[..., tuple[np.ndarray, dict[str, Any]]]
     step: Callable[[Any], tuple[np.ndarray, float, bool, bool, dict[str, Any]]]
     time_limit: int
-    obs_dim: int
-    act_shape: tuple[int, ...]  # of one action; () for a discrete one
-    num_actions: int | None  # None: actions are real-valued
+    sizes: Sizes
 
 
 @functools.lru_cache(maxsize=2)
@@ -84,10 +82,7 @@ def _lanes(task: str, number: int) -> list[_Lane]:
         limit = env.spec.max_episode_steps or DEFAULT_TIME_LIMIT
         while type(env).__name__ in _INERT_WRAPPERS:
             env = env.env
-        choices = getattr(env.action_space, "n", None)  # Gymnasium's name of how many actions a Discrete space has
-        num_actions = None if choices is None else int(choices)
-        shape = () if num_actions is not None else env.action_space.shape
-        lanes.append(_Lane(env.reset, env.step, limit, env.observation_space.shape[0], shape, num_actions))
+        lanes.append(_Lane(env.reset, env.step, limit, sizes_of(env)))
     return lanes
 
 
@@ -105,9 +100,10 @@ def play_unit(play: Play, unit: int, used_lanes: int) -> Unit:
     lanes = _lanes(play.task, play.lanes)
     seeds, rng = unit_randomness(play, unit)
     act = play.policy.act if hasattr(play.policy, "act") else play.policy
-    batch, num_actions = (play.lanes, *lanes[0].act_shape), lanes[0].num_actions
+    obs_dim, act_dim, num_actions = lanes[0].sizes
+    batch = (play.lanes, act_dim) if num_actions is None else (play.lanes,)
     live = list(range(used_lanes))
-    observations = np.zeros((play.lanes, lanes[0].obs_dim), np.float32)
+    observations = np.zeros((play.lanes, obs_dim), np.float32)
     for i in live:
         observations[i] = lanes[i].reset(seed=seeds[i])[0]
     age, lengths, resets, log = [0] * play.lanes, np.zeros(play.lanes, np.int64), used_lanes, []
@@ -147,5 +143,7 @@ def play_unit(play: Play, unit: int, used_lanes: int) -> Unit:
 def _choices(answer: np.ndarray, num_actions: int, task: str) -> np.ndarray:
     """[L] int64 discrete actions; what is no choice is refused."""
     if not np.issubdtype(answer.dtype, np.integer) or answer.min() < 0 or answer.max() >= num_actions:
-        raise IlbrlError(f"{task}: an action is a whole number from 0 to {num_actions - 1}, the policy answered {answer}")
+        raise IlbrlError(
+            f"{task}: an action is a whole number from 0 to {num_actions - 1}, the policy answered {answer}"
+        )
     return answer.astype(np.int64)

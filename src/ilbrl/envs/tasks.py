@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import importlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -101,6 +101,12 @@ def normalised_score(task: str, returns: np.ndarray | float) -> np.ndarray | Non
     return 100 * (np.asarray(returns, np.float64) - found.random_return) / (found.expert_return - found.random_return)
 
 
+def score_notes(tasks: Iterable[str]) -> list[str]:
+    """What a reader of these tasks' scores must know, each sentence once."""
+    notes = (find_task(task).score_note for task in tasks)
+    return list(dict.fromkeys(note for note in notes if note is not None))
+
+
 @dataclass(frozen=True)
 class EnvironmentCalls:
     """How often environments were touched, in this process and in the workers it started.
@@ -170,7 +176,8 @@ def build(name: str, trusted: bool = False) -> Any:
         with _quiet_mujoco():
             env = gymnasium.make(task.gym_id, disable_env_checker=True, **task.options)
     except gymnasium.error.DependencyNotInstalled as error:
-        raise IlbrlError(f'{name}: {error} (pip install "ilbrl[benchmark]")') from None
+        extra = "box2d" if "box2d" in str(error).lower() else "benchmark"
+        raise IlbrlError(f'{name}: {error} (pip install "ilbrl[{extra}]")') from None
     except (gymnasium.error.Error, ModuleNotFoundError, ValueError) as error:
         raise IlbrlError(
             f"no environment {name!r}: {error} (the built-in tasks are {', '.join(TASKS)}; name one of your own as"
@@ -182,8 +189,28 @@ def build(name: str, trusted: bool = False) -> Any:
         raise IlbrlError(f"{name}: its observations are {seen}; only flat Box spaces can be played")
     numbers = isinstance(acted, spaces.Box) and len(acted.shape) == 1
     if not numbers and not (isinstance(acted, spaces.Discrete) and acted.start == 0):
-        raise IlbrlError(f"{name}: its actions are {acted}; only flat Box spaces and Discrete ones from 0 can be played")
+        raise IlbrlError(
+            f"{name}: its actions are {acted}; only flat Box spaces and Discrete ones from 0 can be played"
+        )
     return env
+
+
+class Sizes(NamedTuple):
+    """What an environment shows and takes."""
+
+    obs_dim: int
+    act_dim: int  # numbers in an action; 1 for a discrete one, as in a `Dataset`
+    num_actions: int | None  # None: actions are real-valued
+
+
+def sizes_of(env: Any) -> Sizes:
+    """Of an environment that `build` has made."""
+    choices = getattr(env.action_space, "n", None)  # Gymnasium's name of how many actions a Discrete space has
+    (observed,) = env.observation_space.shape
+    if choices is not None:
+        return Sizes(observed, 1, int(choices))
+    (acted,) = env.action_space.shape
+    return Sizes(observed, acted, None)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ilbrl.envs import NOT_D4RL
+from ilbrl.envs import NOT_D4RL, score_notes
 from ilbrl.report import text
 from ilbrl.report.pictures import display
 from ilbrl.report.scoreboard import Scoreboard, selection_regret
@@ -56,11 +56,13 @@ def score_table(summary: Summary) -> Table | None:
 
 
 def caption(board: Scoreboard) -> str:
-    unit = "D4RL-normalised scores" if board.unit == "score" else "Returns of an episode"
+    notes = score_notes(board.tasks) if board.unit == "score" else []
+    d4rl = "D4RL-normalised scores" if notes == [NOT_D4RL] else "Scores"
+    unit = d4rl if board.unit == "score" else "Returns of an episode"
     said = f"{unit}. Task columns: mean ± normal 95 % interval over runs, compared by Welch's t."
     if board.enough_runs:
         said += " IQM: 95 % bootstrap interval, compared by t intervals."
-    return f"{said} {BOLD}" + (f" {NOT_D4RL}" if board.unit == "score" else "")
+    return " ".join([said, BOLD, *notes])
 
 
 def _task_cell(board: Scoreboard, name: str, task: str) -> Cell:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ilbrl.envs import NOT_D4RL
+from ilbrl.envs import score_notes
 from ilbrl.report.bootstrap import MEASURED_COVERAGE, Interval
 from ilbrl.report.deployed import PLAYED_BY_UNKNOWN
 from ilbrl.report.pictures import display
@@ -97,7 +97,7 @@ def _about_scores(board: Scoreboard | None) -> Iterator[str]:
         " other logs."
     )
     if board.unit == "score":
-        yield NOT_D4RL
+        yield from score_notes(board.tasks)
     yield from board.notes
 
 

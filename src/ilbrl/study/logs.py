@@ -15,7 +15,7 @@ from ilbrl.data.benchmark import find_policy, measured_returns
 from ilbrl.data.doctor import Finding, Purpose, require_healthy
 from ilbrl.data.loading import parse
 from ilbrl.data.splits import Composition, CompositionSizes, compose
-from ilbrl.envs.tasks import build
+from ilbrl.envs.tasks import Sizes, build, sizes_of
 from ilbrl.policy import Policy
 from ilbrl.results.schema import (
     PARTS,
@@ -84,14 +84,21 @@ def examine(logs: Logs) -> dict[str, list[Finding]]:
 def require_playable(task: str, logs: Logs) -> None:
     """Refuse a task that does not exist or has other sizes than the logs. Nothing is reset or stepped, nor counted."""
     env = build(task)
-    (observed,), (acted,) = env.observation_space.shape, env.action_space.shape
+    played = sizes_of(env)
     env.close()
     for role, data in logs.items():
-        if (data.obs_dim, data.act_dim) != (observed, acted):
+        logged = Sizes(data.obs_dim, data.act_dim, data.num_actions if data.discrete else None)
+        same_kind = logged[:2] == played[:2] and data.discrete == (played.num_actions is not None)
+        if not same_kind or (logged.num_actions or 0) > (played.num_actions or 0):
             raise IlbrlError(
-                f"task: {task} has observations of {observed} numbers and actions of {acted}, {data.source} ({role})"
-                f" {data.obs_dim} and {data.act_dim}; name the environment that the logs come from, or none"
+                f"task: {task} has {_said(played)}, {data.source} ({role}) {_said(logged)}; name the environment that"
+                " the logs come from, or none"
             )
+
+
+def _said(sizes: Sizes) -> str:
+    acts = f"actions of {sizes.act_dim}" if sizes.num_actions is None else f"{sizes.num_actions} discrete actions"
+    return f"observations of {sizes.obs_dim} numbers and {acts}"
 
 
 def split(study: Study, logs: Logs) -> Parts:
