@@ -44,15 +44,15 @@ def batch() -> Batch:
 
 @jax.jit
 def solve(cfg: smodice.Config, rows: Batch) -> tuple[jax.Array, jax.Array]:
-    """The dual's minimum, and [B] e there."""
+    """The dual's minimum, and [B] weights there."""
 
     def update(state, value_lr):
         return smodice.step(replace(cfg, value_lr=value_lr), state, rows, jax.random.key(0), 0)
 
-    rates = jnp.geomspace(0.1, 1e-5, 3000)
+    rates = jnp.geomspace(0.3, 1e-5, 3000)
     state, _ = jax.lax.scan(update, smodice.init(cfg, SPEC, jax.random.key(1)), rates)
-    dual, (e, _) = smodice.value_loss(state.value.params, cfg, rows)
-    return dual, e
+    dual, (w, _) = smodice.value_loss(state.value.params, cfg, rows)
+    return dual, w
 
 
 def per_pair(values: jax.Array) -> np.ndarray:
@@ -60,59 +60,72 @@ def per_pair(values: jax.Array) -> np.ndarray:
     return np.asarray(values)[np.cumsum(COUNTS) - 1]
 
 
-def divergence(name: str, w: np.ndarray) -> float:
-    return OFFLINE @ (w * np.log(np.maximum(w, 1e-300)) if name == "kl" else (w - 1) ** 2 / 2)
+def divergence(name: str, w: np.ndarray, offline=OFFLINE) -> float:
+    return offline @ (w * np.log(np.maximum(w, 1e-300)) if name == "kl" else (w - 1) ** 2 / 2)
 
 
-def primal(name: str) -> tuple[float, np.ndarray]:
+def primal(name: str, offline=OFFLINE, rewards=REWARDS, flow=FLOW, start=P0) -> tuple[float, np.ndarray]:
     """max_d d·R − D_f(d ‖ d_O) under the flow constraints, and d ≥ 0: the optimum by scipy, in the ratios w."""
-    flow = {"type": "eq", "fun": lambda w: FLOW @ (OFFLINE * w) - (1 - GAMMA) * P0, "jac": lambda w: FLOW * OFFLINE}
-    objective = lambda w: divergence(name, w) - OFFLINE @ (w * REWARDS)  # noqa: E731
-    options = {"ftol": 1e-14, "maxiter": 1000}
-    found = minimize(
-        objective, np.ones(8), method="SLSQP", bounds=[(1e-12, None)] * 8, constraints=flow, options=options
-    )
+    inflow = (1 - GAMMA) * start
+    kept = {"type": "eq", "fun": lambda w: flow @ (offline * w) - inflow, "jac": lambda w: flow * offline}
+    objective = lambda w: divergence(name, w, offline) - offline @ (w * rewards)  # noqa: E731
+    options, bounds = {"ftol": 1e-14, "maxiter": 1000}, [(1e-12, None)] * len(offline)
+    found = minimize(objective, np.ones(len(offline)), method="SLSQP", bounds=bounds, constraints=kept, options=options)
     assert found.success
     return -found.fun, found.x
 
 
 def test_chi2_as_printed_is_the_closed_form_of_the_program_without_positivity():
     """Stationarity and flow are one linear system: w − R − 1 = −Fᵀ V, F diag(d_O) w = (1 − γ) p₀."""
-    dual, e = solve(replace(CFG, divergence="chi2"), batch())
+    dual, found = solve(replace(CFG, divergence="chi2"), batch())
     system = np.block([[np.eye(8), FLOW.T], [FLOW * OFFLINE, np.zeros((STATES, STATES))]])
     w = np.linalg.solve(system, np.concatenate([1 + REWARDS, (1 - GAMMA) * P0]))[:8]
-    np.testing.assert_allclose(per_pair(e) + 1, w, atol=1e-3)
     np.testing.assert_allclose(dual, OFFLINE @ (w * REWARDS) - divergence("chi2", w), atol=1e-4)
     assert w.min() < -0.1  # positivity would have mattered
-    np.testing.assert_allclose(
-        per_pair(smodice.weights(replace(CFG, divergence="chi2"), e)), np.maximum(w, 0), atol=1e-3
-    )
+    np.testing.assert_allclose(per_pair(found), np.maximum(w, 0), atol=1e-3)
 
 
 @pytest.mark.parametrize("name", ["kl", "chi2_nonnegative"])
 def test_weights_are_the_optimum_of_the_program(name):
     cfg = replace(CFG, divergence=name)
-    dual, e = solve(cfg, batch())
+    dual, found = solve(cfg, batch())
     optimum, w = primal(name)
-    np.testing.assert_allclose(per_pair(smodice.weights(cfg, e)), w, atol=2e-3)
+    np.testing.assert_allclose(per_pair(found), w, atol=2e-3)
     np.testing.assert_allclose(dual, optimum, atol=1e-4)
+
+
+def ending() -> Batch:
+    """The same with copies of the first pair that end the episode, from a state with another way out, and pay 1."""
+    rows, first = batch(), COUNTS[0]
+    return rows._replace(continues=rows.continues.at[:first].set(0), rewards=rows.rewards.at[:first].set(1.0))
 
 
 def test_kl_gives_no_weight_to_steps_into_a_terminal():
     """Σ d = 1 and the flow leave nothing for them, however well they are paid; V reaches that only in the limit."""
-    rows = batch()
-    first = COUNTS[0]  # copies of the pair that is made to end the episode, from a state with another way out
-    cfg = replace(CFG, divergence="kl")
-    ending = rows._replace(continues=rows.continues.at[:first].set(0), rewards=rows.rewards.at[:first].set(1.0))
-    _, e = solve(cfg, ending)
-    assert per_pair(smodice.weights(cfg, e))[0] < 0.03
-    assert per_pair(smodice.weights(cfg, solve(cfg, rows)[1]))[0] > 0.3
+    assert per_pair(solve(CFG, ending())[1])[0] < 0.03
+    assert per_pair(solve(CFG, batch())[1])[0] > 0.3
+
+
+@pytest.mark.parametrize("name", ["kl", "chi2_nonnegative"])
+@pytest.mark.parametrize("price", [-1.0, 0.5])
+def test_an_absorbing_state_is_one_more_state_of_the_program(name, price):
+    """A state that every terminal leads to and only leads to itself, logged as often as terminals are."""
+    dual, found = solve(replace(CFG, divergence=name, absorbing_reward=price), ending())
+    counts = np.append(COUNTS, COUNTS[0])
+    here, there = np.append(HERE, STATES), np.append(np.where(np.arange(8) == 0, STATES, THERE), STATES)
+    flow = np.eye(STATES + 1)[here].T - GAMMA * np.eye(STATES + 1)[there].T
+    rewards = np.append(np.where(np.arange(8) == 0, 1.0, REWARDS), price)
+    optimum, w = primal(name, counts / counts.sum(), rewards, flow, np.append(P0, 0))
+    np.testing.assert_allclose(per_pair(found), w[:8], atol=1e-2)
+    np.testing.assert_allclose(dual, optimum, atol=2e-4)
+    assert w[0] > 0.01  # a terminal has mass, at its price
 
 
 def test_weights_stay_finite_where_exponentials_do_not():
     e = jnp.array([1e4, 1e4, -1e4, 0.0])
-    np.testing.assert_allclose(smodice.weights(CFG, e), [2, 2, 0, 0])
-    np.testing.assert_allclose(smodice.conjugate(CFG, e), 1e4 + np.log(0.5), rtol=1e-6)
+    counts = jnp.ones(4)
+    np.testing.assert_allclose(smodice.weights(CFG, e, counts), [2, 2, 0, 0])
+    np.testing.assert_allclose(smodice.conjugate(CFG, e, counts), 1e4 + np.log(0.5), rtol=1e-6)
 
 
 def test_densities_and_mean_actions_are_those_of_the_deployed_policy():

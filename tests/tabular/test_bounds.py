@@ -48,7 +48,7 @@ def test_the_documented_example_recomputed_from_the_printed_formulas():
     assert b.ell == ell == 221188
     assert b.m == pytest.approx(m, rel=1e-9)
     assert b.N == math.ceil(sweep * math.log(80 / 0.0125)) == 242417
-    assert b.N_corrected == math.ceil(sweep * math.log(80 * 4 * b.m * ell / 0.05))
+    assert b.N_corrected == math.ceil(2 * b.T / 0.005 * math.log(80 * 4 * b.m * ell / 0.05))
     assert b.expert_samples == b.expert_samples_support == 128 * 20 * 5 * 21**2 * 100
     assert b.expert_samples_confidence == math.ceil(7200 * 5 * 21**2 * math.log(80))
     assert b.logs_samples == b.N * b.m * b.ell
@@ -106,7 +106,7 @@ def test_erratum_16_not_4():
 def test_erratum_delta_over_all_sweeps():
     """N_corrected makes all m·ℓ sweeps succeed together: m·ℓ times one sweep's failure stays within δ/4."""
     b = theorem1(PROBLEM, EPSILON, DELTA)
-    kept = b.N / (8 * math.log2(400)), b.N_corrected / (8 * math.log2(400))
+    kept = b.N / (8 * math.log2(400)), b.N_corrected / b.T
     one_sweep = [math.log(80) - n * 0.005 / 2 for n in kept]  # log of SA exp(−N p_min/2)
     together = [failure + math.log(b.m) + math.log(b.ell) for failure in one_sweep]
     assert one_sweep[0] <= math.log(DELTA / 4) < together[0]

@@ -16,13 +16,20 @@ max_d E_d r − D_f(d ‖ d_U) over occupancies d = w · d_U; the printed χ² b
 why its weights need the max. e takes the one successor that was logged, so that the dual is exact where the dynamics
 are deterministic. For KL everything is a log-sum-exp, and the weights sum to the batch size.
 
-Absorbing states are off: what follows a terminal is worth 0. In KL the logarithm makes Σ d = 1, which with the flow
-constraints leaves no mass for terminal rows, so that steps into a fall end with weight 0; absorbing states would allow
-them at the discriminator's price. In χ² mass may leave through terminals, which negative rewards favour: prefer KL (the
-authors' default) where episodes end by failure.
+What follows a terminal is worth 0. In KL the logarithm makes Σ d = 1, which with the flow constraints then leaves no
+mass for terminal rows, so that steps into a fall end with weight 0. In χ² mass may leave through terminals, which
+negative rewards favour: prefer KL (the authors' default) where episodes end by failure. With `absorbing_reward` r° a
+terminal leads into an absorbing state instead, whose value V° is one more parameter:
+
+    e = r + γ · V° − V(s) of a terminal row,      and for each such row one row more, the absorbing state's step to
+    e° = r° + γ · V° − V°                         itself. Terminals have mass then, at the price r°.
+
+The authors have absorbing states on, and their discriminator judges them. But their code never draws the rows that it
+adds, and still values what follows a terminal at 0, so that `absorbing_reward = None` is what their policy learns from.
 
 Departures from the authors' code: state–action discriminator by default (the expert's actions are known here); KL
-weights normalised over the batch; the actor has a learning rate of its own, which the paper tunes.
+weights normalised over the batch; the actor has a learning rate of its own, which the paper tunes; initial weights are
+PyTorch's, theirs Xavier's with biases 0.
 """
 
 from __future__ import annotations
@@ -56,9 +63,16 @@ class Config:
     """Of V: this times each parameter is added to its gradient."""
     gamma: float = 0.99
     divergence: Literal["kl", "chi2", "chi2_nonnegative"] = "kl"
+    absorbing_reward: float | None = None
+    """Reward of every step after a terminal, in an absorbing state; None: what follows a terminal is worth 0."""
     batch_size: int = 512
     hidden: tuple[int, ...] = (256, 256)
     dtype: str = "float32"
+
+
+class Value(NamedTuple):
+    layers: nets.Layers
+    absorbing: jax.Array  # V°, a scalar
 
 
 class State(NamedTuple):
@@ -70,32 +84,48 @@ class State(NamedTuple):
 def init(cfg: Config, spec: Spec, key: jax.Array) -> State:
     actor_key, value_key = jax.random.split(key)
     actor = nets.init_mlp(actor_key, [spec.obs_dim, *cfg.hidden, 2 * spec.act_dim])
-    value = nets.init_mlp(value_key, [spec.obs_dim, *cfg.hidden, 1])
+    value = Value(nets.init_mlp(value_key, [spec.obs_dim, *cfg.hidden, 1]), jnp.zeros(()))
     return State(nets.optimised(actor), nets.optimised(value), nets.optimised(jnp.zeros(())))
 
 
-def conjugate(cfg: Config, e: jax.Array) -> jax.Array:
-    """What the divergence makes of E over [B] residuals e."""
+def conjugate(cfg: Config, e: jax.Array, counts: jax.Array) -> jax.Array:
+    """What the divergence makes of E over [R] residuals e, each of which counts so often."""
     if cfg.divergence == "kl":
-        return jax.nn.logsumexp(e) - jnp.log(len(e))
-    if cfg.divergence == "chi2":
-        return (jnp.square(e) / 2 + e).mean()
-    return (jnp.square(jax.nn.relu(e + 1)) / 2 - 0.5).mean()
+        return jax.nn.logsumexp(e, b=counts) - jnp.log(counts.sum())
+    each = jnp.square(e) / 2 + e if cfg.divergence == "chi2" else jnp.square(jax.nn.relu(e + 1)) / 2 - 0.5
+    return (counts * each).sum() / counts.sum()
 
 
-def weights(cfg: Config, e: jax.Array) -> jax.Array:
-    """[B] w = d / d_U."""
-    return len(e) * jax.nn.softmax(e) if cfg.divergence == "kl" else jax.nn.relu(e + 1)
+def weights(cfg: Config, e: jax.Array, counts: jax.Array) -> jax.Array:
+    """[R] w = d / d_U."""
+    if cfg.divergence != "kl":
+        return jax.nn.relu(e + 1)
+    above = jnp.exp(e - jnp.where(counts > 0, e, -jnp.inf).max())  # as in a softmax: exp(e) alone overflows
+    return counts.sum() * above / (counts * above).sum()
 
 
-def value_loss(value: nets.Params, cfg: Config, batch: Batch) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-    """(1 − γ) E V(s₀) + conjugate(e); and [B] e and mean |V|."""
+def residuals(
+    value: Value, cfg: Config, batch: Batch, here: jax.Array, there: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """[R] e and how often each counts: of the batch's rows; then of the absorbing state, once per terminal row."""
+    if cfg.absorbing_reward is None:
+        return batch.rewards + cfg.gamma * batch.continues * there - here, jnp.ones_like(here)
+    ends = 1 - batch.continues
+    e = batch.rewards + cfg.gamma * (batch.continues * there + ends * value.absorbing) - here
+    stays = cfg.absorbing_reward + cfg.gamma * value.absorbing - value.absorbing
+    return jnp.append(e, jnp.full_like(e, stays)), jnp.append(jnp.ones_like(e), ends)
+
+
+def value_loss(value: Value, cfg: Config, batch: Batch) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+    """(1 − γ) E V(s₀) + conjugate(e); and [B] weights of the batch's rows and mean |V|."""
     inputs = jnp.concatenate([batch.initial_observations, batch.observations, batch.next_observations])
     first, here, there = jnp.split(
-        nets.mlp(value, inputs, dtype=cfg.dtype)[:, 0], np.cumsum([len(batch.initial_observations), len(batch.actions)])
+        nets.mlp(value.layers, inputs, dtype=cfg.dtype)[:, 0],
+        np.cumsum([len(batch.initial_observations), len(batch.actions)]),
     )
-    e = batch.rewards + cfg.gamma * batch.continues * there - here
-    return (1 - cfg.gamma) * first.mean() + conjugate(cfg, e), (e, jnp.abs(here).mean())
+    e, counts = residuals(value, cfg, batch, here, there)
+    w = weights(cfg, e, counts)[: len(here)]
+    return (1 - cfg.gamma) * first.mean() + conjugate(cfg, e, counts), (w, jnp.abs(here).mean())
 
 
 def actor_loss(
@@ -111,11 +141,11 @@ def actor_loss(
 def step(cfg: Config, state: State, batch: Batch, key: jax.Array, phase: int) -> tuple[State, dict[str, jax.Array]]:
     """One update of V, of the policy with the weights from before it, and of the entropy's coefficient."""
     del phase
-    (loss_v, (e, magnitude)), gradients = jax.value_and_grad(value_loss, has_aux=True)(state.value.params, cfg, batch)
+    (loss_v, (w, magnitude)), gradients = jax.value_and_grad(value_loss, has_aux=True)(state.value.params, cfg, batch)
     gradients = jax.tree.map(lambda g, p: g + cfg.weight_decay * p, gradients, state.value.params)
     value = nets.descend(state.value, gradients, cfg.value_lr)
 
-    w, alpha = weights(cfg, e), jnp.exp(state.log_alpha.params)
+    alpha = jnp.exp(state.log_alpha.params)
     (loss_pi, entropy), gradients = jax.value_and_grad(actor_loss, has_aux=True)(
         state.actor.params, cfg, batch, w, alpha, key
     )
@@ -135,7 +165,8 @@ SOLVER = Solver(
     Config,
     Learner(init, step),
     actor_layers,
-    largest_value=lambda cfg, reward: (1 + reward) / (1 - cfg.gamma),  # e of order 1 is normal whatever the rewards
+    # e of order 1 is normal whatever the rewards
+    largest_value=lambda cfg, reward: (1 + max(reward, abs(cfg.absorbing_reward or 0))) / (1 - cfg.gamma),
     needs=lambda cfg: ("initial_observations",),
     head={"head": "tanh_gaussian", "mean_bound": MEAN_BOUND, "log_std_bounds": LOG_STD_BOUNDS},
 )

@@ -85,6 +85,7 @@ LIMITS: dict[str, Limit] = {
     "noise": _NOT_NEGATIVE, "penalty": _NOT_NEGATIVE, "penalties": _NOT_NEGATIVE, "seed_penalty": _NOT_NEGATIVE,
     "held_out_percent": (lambda x: 0 <= x < 100, "at least 0 and below 100"),
     "start": (lambda _: True, "of any size"), "reward_bounds": (lambda _: True, "of any size"),
+    "absorbing_reward": (lambda _: True, "of any size"),
 }  # fmt: skip
 """Setting → what its numbers must be, beside finite; `lr` also stands for every …_lr. Others: any number but NaN."""
 EPISODIC: Mapping[str, Limit] = {"gamma": _SHARE}

@@ -67,7 +67,7 @@ class Bounds:
     m: int  # samples per pair and phase, Lemma 3 with δ′ = δ/4
     T: int  # t_X ⌈log₂(2/p_min)⌉: the simulated sampler keeps one transition in T
     N: int  # transitions per sweep as printed, Lemma 4 with δ″ = δ/4
-    N_corrected: int  # with δ″ = δ/(4mℓ): all m·ℓ sweeps succeed together
+    N_corrected: int  # with δ″ = δ/(4mℓ), so that all m·ℓ sweeps succeed together, and with T, which is rounded up
     expert_samples: int  # |D_E|, the larger of the next two
     expert_samples_support: int  # ⌈128 S t_E (1 + 4t_E)² / ε²⌉, from T4
     expert_samples_confidence: int  # ⌈72 t_E (1 + 4t_E)² log(4/δ) / ε²⌉, from δ‴ ≤ δ/2
@@ -105,8 +105,9 @@ def theorem1(problem: Problem, epsilon: float, delta: float) -> Bounds:
         leftover = (ell * log_gamma).exp()  # γ^ℓ
         log_pairs = (2 * ell * pairs / (d / 4)).ln()
         m = _ceil(log_pairs * 2 * (1 - gap) ** 2 / (gap**2 * (gap / alpha - 2 * leftover) ** 2))
-        per_sweep = 2 * t_x / (number(2).ln() * rho) * (2 / rho).ln()
-        sweep, sweep_corrected = (_ceil(per_sweep * (pairs / share).ln()) for share in (d / 4, d / (4 * m * ell)))
+        interval = sampling_interval(p.explorer_mixing_time, p.p_min)
+        sweep = _ceil(2 * t_x / (number(2).ln() * rho) * (2 / rho).ln() * (4 * pairs / d).ln())
+        sweep_corrected = _ceil(2 * interval / rho * (4 * m * ell * pairs / d).ln())
         per_state = p.states * t * (1 + 4 * t) ** 2 / eps**2
         support, confidence = _ceil(128 * per_state), _ceil(72 * per_state / p.states * (4 / d).ln())
         gap2 = (1 - lam) / (2 * alpha * beta - lam)
@@ -126,7 +127,7 @@ def theorem1(problem: Problem, epsilon: float, delta: float) -> Bounds:
             ell=ell,
             ell_min=_ceil((gap / (2 * alpha)).ln() / log_gamma),
             m=m,
-            T=sampling_interval(p.explorer_mixing_time, p.p_min),
+            T=interval,
             N=sweep,
             N_corrected=sweep_corrected,
             expert_samples=max(support, confidence),
