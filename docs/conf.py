@@ -15,7 +15,7 @@ author = "The ilbrl developers"
 release = version = ilbrl.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "sphinx_copybutton"]
-extensions += ["commands", "docstrings", "pages"]  # ours, in _ext
+extensions += ["commands", "docstrings", "notebooks", "pages"]  # ours, in _ext
 exclude_patterns = ["results/**", "_ext/**"]
 default_role = "py:obj"  # `names` in docstrings lead to what they name, where the site has it
 

@@ -43,7 +43,7 @@ def _follow(app: Sphinx, tree: nodes.document) -> None:
             continue
         path, _, anchor = link["reftarget"].partition("#")
         if link.get("refdomain") == "doc":  # MyST found a document; it may stand outside this folder
-            path, anchor = f"{DOCS / path}.md", link["reftargetid"]
+            path, anchor = _source(path), link["reftargetid"]
         target = (here / path).resolve()
         if not path or not target.exists():
             continue
@@ -65,11 +65,17 @@ def _keep_together(app: Sphinx, tree: nodes.document) -> None:
                 text.parent.replace(text, nodes.Text(text.replace(" ± ", "\u00a0±\u00a0")))
 
 
+def _source(document: str) -> str:
+    """Where the text of a page stands."""
+    notebook = DOCS / f"{document}.ipynb"
+    return str(notebook if notebook.exists() else DOCS / f"{document}.md")
+
+
 def _page(target: Path) -> str | None:
     """The page that shows a file of the repository."""
     for page, source in INCLUDED.items():
         if target == ROOT / source:
             return page
-    if target.suffix == ".md" and target.is_relative_to(DOCS):
+    if target.suffix in (".md", ".ipynb") and target.is_relative_to(DOCS):
         return target.relative_to(DOCS).with_suffix("").as_posix()
     return None
