@@ -3,6 +3,7 @@
     python -m benchmarks.offline_choice hopper --expert-episodes 2 18 --out results/choice        (minutes on a GPU)
     python -m benchmarks.offline_choice hopper --out /tmp/try --small                             (a try on a CPU)
     python -m benchmarks.offline_choice --table results/choice                                    (the table in docs)
+    python -m benchmarks.offline_choice --table results/choice --figure docs/figures/choice.png   (and the picture)
 
 For each task and number of expert episodes: configurations of ILBRL and BC are drawn from their default ranges, trained
 with several seeds, and valued by each estimator. A process of its own plays them; nothing else reads what it writes but
@@ -53,9 +54,12 @@ def main() -> None:
     parser.add_argument("--sarsa", action="store_true", help="Expected SARSA beside it")
     parser.add_argument("--play", type=Path, help="(inner) play the candidates of this cell")
     parser.add_argument("--table", type=Path, help="print the table of a folder")
+    parser.add_argument("--figure", type=Path, help="draw the folder of --table")
     args = parser.parse_args()
     if args.table:
         print(table(args.table))
+        if args.figure:
+            draw(args.table, args.figure)
     elif args.play:
         play(args.play, args.tasks[0], 2 if args.small else EPISODES)
     else:
@@ -219,9 +223,32 @@ class Judged(NamedTuple):
 
 def table(folder: Path) -> str:
     """How well each kind of value chooses, and what there was to choose from; as in docs/results.md."""
-    cells = [folder / f"{task}-{count}" for count in (18, 2) for task in TASKS]
-    cells = [cell for cell in cells if (cell / "truth.json").exists()]
+    cells = _played(folder)
     return "\n".join([*_choice_table(cells), "", *_scores_table(cells)])
+
+
+def _played(folder: Path) -> list[Path]:
+    cells = [folder / f"{task}-{count}" for count in (18, 2) for task in TASKS]
+    return [cell for cell in cells if (cell / "truth.json").exists()]
+
+
+def draw(folder: Path, path: Path) -> None:
+    """Predicted against true return of an episode, a panel per cell; on the dashed line they agree."""
+    from ilbrl.report.pictures import STYLES, Picture, Series, paper
+
+    panels = []
+    for cell in _played(folder):
+        values, truth = _read(cell / "values-demonstrations.json")["values"], _read(cell / "truth.json")["scores"]
+        series = []
+        for algorithm, style in zip(CONFIGURATIONS, STYLES):
+            groups = _by_configuration(_read(cell / "candidates.json")["candidates"])
+            own = [names for key, names in groups.items() if key[0] == algorithm]
+            true = np.array([np.mean([truth[name]["return"] for name in names]) for names in own])
+            predicted = np.array([np.mean([values[name]["value"] for name in names]) for names in own])
+            series.append(Series(algorithm, style, true, predicted, "points"))
+        title = f"{_title(cell)} expert episodes"
+        panels.append(Picture(cell.name, title, "", "true return", "predicted", tuple(series), identity=True))
+    paper.save_as(path, *panels)
 
 
 def _choice_table(cells: Sequence[Path]) -> list[str]:
