@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ilbrl.base.errors import IlbrlError
-from ilbrl.data import Dataset, concatenate
+from ilbrl.data import Dataset, concatenate, same_choices
 from ilbrl.learning import batches as feeding
 from ilbrl.learning import nets
 from ilbrl.learning.batches import Feed, Shares, Spec
@@ -59,17 +59,27 @@ class Agent:
     presets: Mapping[str, Any]
     ranges: Mapping[str, Mapping[str, str]]
     """Preset of a study's search ("default": ours, "paper": as printed) → setting → range, as text."""
+    discrete: Solver | None = None  # learns in place of `solver` where actions are discrete; None: cannot
     reward: Reward | None = None  # None: nothing is rewarded
     weight: Weight | None = None  # None: all rows count alike
     rows: Literal["union", "expert"] = "union"  # D_E ∪ D_X, with the expert's share of each batch in Config; or D_E
     draws_with: str | None = None  # another agent, whose draws of hyper-parameters this one shares
+
+    def solver_for(self, spec: Spec) -> Solver:
+        """The solver for actions of this kind."""
+        if not spec.discrete:
+            return self.solver
+        if self.discrete is None:
+            raise IlbrlError(f"agent {self.name}: learns real-valued actions only, and these logs have discrete ones")
+        return self.discrete
 
     def learns_from(self, expert: Dataset, logs: Dataset) -> list[Dataset]:
         """The datasets whose rows it is trained on, the expert's first."""
         return [expert] if self.rows == "expert" else [expert, logs]
 
     def __post_init__(self) -> None:
-        parts = [self.solver.Config, *(part.Config for part in (self.reward, self.weight) if part is not None)]
+        used = (self.solver, self.discrete, self.reward, self.weight)
+        parts = [part.Config for part in used if part is not None]
         for part in [*parts, Shares] if self.rows == "union" else parts:
             if not issubclass(self.Config, part):
                 raise TypeError(f"agent {self.name}: its Config must inherit {part.__module__}.{part.__name__}")
@@ -136,10 +146,10 @@ def prepare(
     updates: how long members will be trained, for rewards that are learned no longer than that.
     """
     cfg = configs[0]  # for what is static, and so the same for all members
+    expert, logs = same_choices([expert, logs])
     rows = concatenate(agent.learns_from(expert.as_expert(), logs))
     if len(rows) == 0:
         raise IlbrlError(f"{rows.source}: no rows, so there is nothing to learn from")
-    feeding.require_real_valued(rows, "agents")
     spec = Spec.of(rows)
     made = None
     if reward is not None:
@@ -162,7 +172,7 @@ def prepare(
     return Prepared(
         spec,
         _feed(agent, cfg, rows, spec, shared, own, own_of, len(expert)),
-        _largest_values(agent, configs, made),
+        _largest_values(agent.solver_for(spec), configs, made),
         None if made is None else made.labels,
         {**learned, **given},
     )
@@ -179,7 +189,7 @@ def _feed(
     expert_rows: int,
 ) -> Feed:
     """The columns with whatever else the solver needs; rows to be held out come first, and are never trained on."""
-    needs, percent = agent.solver.needs(cfg), getattr(cfg, "held_out_percent", 0)
+    needs, percent = agent.solver_for(spec).needs(cfg), getattr(cfg, "held_out_percent", 0)
     if "next_actions" in needs:
         shared = shared | feeding.logged_next_actions(rows, spec)
     initial = spec.standardise(rows.initial_observations) if "initial_observations" in needs else None
@@ -197,9 +207,9 @@ def _feed(
     return Feed(held_out_first, subsets=training, expert_rows=held_out, second_draw=True)
 
 
-def _largest_values(agent: Agent, configs: Sequence[Any], made: Rewarded | None) -> np.ndarray:
+def _largest_values(solver: Solver, configs: Sequence[Any], made: Rewarded | None) -> np.ndarray:
     """[P]; NaN where a member's rewards are, which marks the member diverged."""
-    limit = agent.solver.largest_value
+    limit = solver.largest_value
     if limit is None or made is None:
         return np.full(len(configs), np.inf)
     per_set = np.abs(np.atleast_2d(made.rewards)).max(1)

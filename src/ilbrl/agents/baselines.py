@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from ilbrl.agents import bc, ilbrl, smodice, td3bc
+from ilbrl.agents import bc, ilbrl, smodice, td3bc, td3bc_discrete
 from ilbrl.agents.agent import Agent
 from ilbrl.learning.batches import Shares
 from ilbrl.learning.config import config
@@ -41,6 +41,7 @@ BC = Agent(
     headline="Behavioural cloning: a deterministic actor fitted to the expert's steps, and to nothing else.",
     colour="#D55E00",
     solver=bc.SOLVER,
+    discrete=bc.DISCRETE,
     rows="expert",
     Config=bc.Config,
     presets={
@@ -69,6 +70,7 @@ SMODICE = Agent(
     headline="SMODICE: match the expert's occupancy by a convex dual, then clone with the weights it finds.",
     colour="#009E73",
     solver=smodice.SOLVER,
+    discrete=smodice.DISCRETE,
     reward=discriminator.REWARD,
     Config=SmodiceConfig,
     presets={
@@ -102,6 +104,7 @@ ORIL = Agent(
     headline="ORIL: learn a reward that tells the expert's steps from the rest, then one offline RL call.",
     colour="#CC79A7",
     solver=td3bc.SOLVER,
+    discrete=td3bc_discrete.SOLVER,
     reward=discriminator.REWARD,
     Config=OrilConfig,
     presets={
@@ -137,6 +140,7 @@ ORACLE = Agent(
     headline="TD3-BC on the logs' own rewards: an oracle, since imitators never see them.",
     colour="#3B8FC2",
     solver=td3bc.SOLVER,
+    discrete=td3bc_discrete.SOLVER,
     reward=LOGGED,
     Config=OracleConfig,
     presets={"default": OracleConfig()},

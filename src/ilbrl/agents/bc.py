@@ -1,6 +1,7 @@
-"""Behavioural cloning: a deterministic actor fitted to logged steps.
+"""Behavioural cloning: an actor fitted to logged steps, deterministic or, for discrete actions, categorical.
 
     L_π = mean_b w_b · mean_d (π_d(s_b) − a_bd)²          w = 1 where rows carry no weights
+    L_π = −mean_b w_b · log π(a_b | s_b)                  where actions are discrete
 
 Early stopping, off in the paper, is an option: with `held_out_percent` > 0 the last part of the expert's rows is never
 trained on. The loss there is followed by an exponential mean over about 1/`smoothing` batches, and the policy that is
@@ -9,6 +10,8 @@ returned is the one with which this mean was lowest. A contiguous part, because 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -18,7 +21,7 @@ from ilbrl.agents.agent import Solver
 from ilbrl.learning import nets
 from ilbrl.learning.batches import Batch, Spec
 from ilbrl.learning.config import config
-from ilbrl.learning.population import Learner
+from ilbrl.learning.population import Info, Learner
 
 
 @config
@@ -33,6 +36,9 @@ class Config:
     batch_size: int = 256
     hidden: tuple[int, ...] = (256, 256)
     dtype: str = "float32"
+
+
+Loss = Callable[[nets.Params, Config, Batch], jax.Array]
 
 
 class State(NamedTuple):
@@ -53,7 +59,15 @@ def cloning_loss(actor: nets.Params, cfg: Config, batch: Batch) -> jax.Array:
     return errors.mean() if batch.weights is None else (batch.weights * errors.mean(-1)).mean()
 
 
-def step(cfg: Config, state: State, batch: Batch, key: jax.Array, phase: int) -> tuple[State, dict[str, jax.Array]]:
+def cross_entropy(actor: nets.Params, cfg: Config, batch: Batch) -> jax.Array:
+    """−mean w · log π(a | s) of discrete actions."""
+    errors = -(nets.categorical(actor, batch.observations, cfg.dtype) * batch.actions).sum(-1)
+    return errors.mean() if batch.weights is None else (batch.weights * errors).mean()
+
+
+def step(
+    cfg: Config, state: State, batch: Batch, key: jax.Array, phase: int, cloning_loss: Loss = cloning_loss
+) -> tuple[State, Info]:
     """One Adam step; `batch.expert` is a draw from the held-out rows, where there are any."""
     del key, phase
     loss, gradients = jax.value_and_grad(cloning_loss)(state.actor.params, cfg, batch)
@@ -75,3 +89,6 @@ def actor_layers(state: State) -> nets.Layers:
 
 
 SOLVER = Solver(Config, Learner(init, step), actor_layers, largest_value=None)
+DISCRETE = SOLVER._replace(
+    learner=Learner(init, partial(step, cloning_loss=cross_entropy)), head={"head": "categorical"}
+)

@@ -15,7 +15,7 @@ from ilbrl.agents.agent import Agent, PerRow, Prepared, Solver
 from ilbrl.agents.sampling import prepare_within
 from ilbrl.base.errors import IlbrlError
 from ilbrl.base.provenance import commit, versions
-from ilbrl.data import Dataset
+from ilbrl.data import Dataset, same_actions, same_choices
 from ilbrl.data.doctor import require_healthy
 from ilbrl.learning.batches import Spec
 from ilbrl.learning.config import check
@@ -80,6 +80,7 @@ def fit(
     prepared: what `ilbrl.agents.agent.prepare` made of the same logs, to spare examining and labelling them again.
     """
     agent = find_agent(agent)
+    expert, logs = same_actions([expert, logs])
     if preset not in agent.presets:
         raise IlbrlError(f"{agent.name} has no preset {preset!r}: there are {', '.join(agent.presets)}")
     configs = config if isinstance(config, (list, tuple)) else [config or agent.presets[preset]]
@@ -96,8 +97,9 @@ def fit(
     elif reward is not None or weight is not None:
         raise IlbrlError("reward and weight: rows that are prepared have theirs; give them to `prepare` instead")
     folder = None if out is None else Path(out)
+    solver = agent.solver_for(prepared.spec)
     fitted = train(
-        agent.solver.learner,
+        solver.learner,
         population,
         member_seeds,
         prepared.feed,
@@ -125,10 +127,12 @@ def fit(
         "versions": versions(),
         "commit": commit(),
     }
+    if prepared.spec.discrete:
+        origin["action_names"] = list(same_choices([expert, logs])[0].choice_names)
     seen = [data.observations for data in agent.learns_from(expert, logs)]
     policies = [
         replace(
-            export(agent.solver, fitted.member(p), prepared.spec),
+            export(solver, fitted.member(p), prepared.spec),
             obs_low=np.min([observations.min(0) for observations in seen], axis=0),
             obs_high=np.max([observations.max(0) for observations in seen], axis=0),
             metadata={**origin, "config": asdict(c), "seed": seed, "diverged_at": int(fitted.diverged_at[p])},

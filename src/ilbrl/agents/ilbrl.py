@@ -18,7 +18,7 @@ hyper-parameters on purpose, so that a study compares the two on the same settin
 
 from __future__ import annotations
 
-from ilbrl.agents import td3bc
+from ilbrl.agents import td3bc, td3bc_discrete
 from ilbrl.agents.agent import BY_REWARD, Agent, RewardWeight
 from ilbrl.learning.batches import Shares
 from ilbrl.learning.config import config
@@ -66,6 +66,7 @@ ILBRL = Agent(
     headline="ILBRL: reward closeness to the expert's support, then offline RL with cloning weighted by that reward.",
     colour="#0072B2",
     solver=td3bc.SOLVER,
+    discrete=td3bc_discrete.SOLVER,
     reward=soft_support.REWARD,
     weight=BY_REWARD,
     Config=Config,
@@ -79,6 +80,7 @@ UNWEIGHTED = Agent(
     headline="The ablation: ILBRL with every row's cloning loss weighted alike.",
     colour="#B07A00",
     solver=td3bc.SOLVER,
+    discrete=td3bc_discrete.SOLVER,
     reward=soft_support.REWARD,
     Config=Config,
     presets=PRESETS,

@@ -14,7 +14,7 @@ import numpy as np
 
 from ilbrl.agents.agent import Agent, PerRow, Prepared, prepare
 from ilbrl.base.errors import IlbrlError
-from ilbrl.data import Dataset
+from ilbrl.data import Dataset, same_choices
 from ilbrl.data.on_disk import release
 from ilbrl.learning.batches import Spec
 from ilbrl.learning.memory import bytes_per_row, room_for_rows
@@ -40,7 +40,11 @@ def prepare_within(
     memory: None: half of what this machine has.
     warn: is told in a sentence what was sampled.
     """
-    room, per_row = room_for_rows(memory), bytes_per_row(logs.obs_dim, logs.act_dim)
+    expert, logs = same_choices([expert, logs])  # the sample may lack an action
+    room, per_row = (
+        room_for_rows(memory),
+        bytes_per_row(logs.obs_dim, logs.num_actions if logs.discrete else logs.act_dim),
+    )
     options: dict[str, Any] = {"updates": updates, "quiet": quiet}
     if agent.rows == "expert" or per_row * (len(expert) + len(logs)) <= room:
         return prepare(agent, expert, logs, configs, seeds, reward=reward, weight=weight, **options)
@@ -49,6 +53,8 @@ def prepare_within(
     made = None
     if reward is None and agent.reward is not None and agent.reward.row_by_row:
         made = agent.reward.label(Labelling(expert, logs, Spec.of(expert, logs), configs, seeds, updates, quiet=quiet))
+        if made.set_of is not None:
+            raise IlbrlError("logs that exceed memory are labelled once: give all configurations one action_distance")
         reward = made.rewards
     chosen = logs.episodes(episodes)
     release(logs)  # its pages would stay in memory beside the sample

@@ -11,6 +11,9 @@ row
 
     L_π = −E [w · log π(a | s)] + α E_{a ~ π} log π(a | s),      α keeps the entropy of π at −dim(A)
 
+Of discrete actions the second expectation is a sum over all A of them, and the entropy is kept at 0.1 · log A (ours: a
+tenth of that of a policy that chooses at random).
+
 The expectations run over D_U and over the first observations of its episodes. Each L_V is the dual of
 max_d E_d r − D_f(d ‖ d_U) over occupancies d = w · d_U; the printed χ² belongs to the program without d ≥ 0, which is
 why its weights need the max. e takes the one successor that was logged, so that the dual is exact where the dynamics
@@ -34,6 +37,9 @@ PyTorch's, theirs Xavier's with biases 0.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from functools import partial
 from typing import Literal, NamedTuple
 
 import jax
@@ -44,10 +50,11 @@ from ilbrl.agents.agent import Solver
 from ilbrl.learning import nets
 from ilbrl.learning.batches import Batch, Spec
 from ilbrl.learning.config import config
-from ilbrl.learning.population import Learner
+from ilbrl.learning.population import Info, Learner
 
 MEAN_BOUND = 7.24  # about artanh(1 − 10⁻⁶)
 LOG_STD_BOUNDS = (-5.0, 2.0)
+ENTROPY_SHARE = 0.1  # of log A, of discrete actions
 
 
 @config
@@ -81,9 +88,20 @@ class State(NamedTuple):
     log_alpha: nets.Optimised
 
 
+class Acting(NamedTuple):
+    """What depends on the kind of actions."""
+
+    loss: Callable[[nets.Params, Config, Batch, jax.Array, jax.Array, jax.Array], tuple[jax.Array, jax.Array]]
+    target_entropy: Callable[[int], float]  # of actions of so many numbers
+
+
 def init(cfg: Config, spec: Spec, key: jax.Array) -> State:
+    return init_networks(cfg, spec, key, actor_outputs=2 * spec.act_dim)
+
+
+def init_networks(cfg: Config, spec: Spec, key: jax.Array, actor_outputs: int) -> State:
     actor_key, value_key = jax.random.split(key)
-    actor = nets.init_mlp(actor_key, [spec.obs_dim, *cfg.hidden, 2 * spec.act_dim])
+    actor = nets.init_mlp(actor_key, [spec.obs_dim, *cfg.hidden, actor_outputs])
     value = Value(nets.init_mlp(value_key, [spec.obs_dim, *cfg.hidden, 1]), jnp.zeros(()))
     return State(nets.optimised(actor), nets.optimised(value), nets.optimised(jnp.zeros(())))
 
@@ -138,7 +156,24 @@ def actor_loss(
     return -likelihood - alpha * entropy, entropy
 
 
-def step(cfg: Config, state: State, batch: Batch, key: jax.Array, phase: int) -> tuple[State, dict[str, jax.Array]]:
+def categorical_loss(
+    actor: nets.Params, cfg: Config, batch: Batch, w: jax.Array, alpha: jax.Array, key: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """−E w log π(a | s) + α E Σ_a π(a | s) log π(a | s), and the entropy; nothing is sampled."""
+    del key
+    log_chances = nets.categorical(actor, batch.observations, cfg.dtype)
+    likelihood = (w * (log_chances * batch.actions).sum(-1)).mean()
+    entropy = -(jnp.exp(log_chances) * log_chances).sum(-1).mean()
+    return -likelihood - alpha * entropy, entropy
+
+
+GAUSSIAN = Acting(actor_loss, target_entropy=lambda numbers: -numbers)
+CATEGORICAL = Acting(categorical_loss, target_entropy=lambda actions: ENTROPY_SHARE * math.log(actions))
+
+
+def step(
+    cfg: Config, state: State, batch: Batch, key: jax.Array, phase: int, acting: Acting = GAUSSIAN
+) -> tuple[State, Info]:
     """One update of V, of the policy with the weights from before it, and of the entropy's coefficient."""
     del phase
     (loss_v, (w, magnitude)), gradients = jax.value_and_grad(value_loss, has_aux=True)(state.value.params, cfg, batch)
@@ -146,11 +181,11 @@ def step(cfg: Config, state: State, batch: Batch, key: jax.Array, phase: int) ->
     value = nets.descend(state.value, gradients, cfg.value_lr)
 
     alpha = jnp.exp(state.log_alpha.params)
-    (loss_pi, entropy), gradients = jax.value_and_grad(actor_loss, has_aux=True)(
+    (loss_pi, entropy), gradients = jax.value_and_grad(acting.loss, has_aux=True)(
         state.actor.params, cfg, batch, w, alpha, key
     )
     actor = nets.descend(state.actor, gradients, cfg.actor_lr)
-    excess = entropy + batch.actions.shape[-1]  # over the target −dim(A)
+    excess = entropy - acting.target_entropy(batch.actions.shape[-1])
     state = State(actor, value, nets.descend(state.log_alpha, excess, cfg.entropy_lr))
     effective = jnp.square(w.mean()) / jnp.maximum(jnp.square(w).mean(), 1e-12)
     info = {"value_loss": loss_v, "actor_loss": loss_pi, "entropy": entropy, "alpha": alpha}
@@ -169,4 +204,11 @@ SOLVER = Solver(
     largest_value=lambda cfg, reward: (1 + max(reward, abs(cfg.absorbing_reward or 0))) / (1 - cfg.gamma),
     needs=lambda cfg: ("initial_observations",),
     head={"head": "tanh_gaussian", "mean_bound": MEAN_BOUND, "log_std_bounds": LOG_STD_BOUNDS},
+)
+DISCRETE = SOLVER._replace(
+    learner=Learner(
+        lambda cfg, spec, key: init_networks(cfg, spec, key, actor_outputs=spec.act_dim),
+        partial(step, acting=CATEGORICAL),
+    ),
+    head={"head": "categorical"},
 )

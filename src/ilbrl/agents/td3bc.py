@@ -30,6 +30,7 @@ Options beyond the paper, all off by default:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -39,7 +40,7 @@ from ilbrl.agents.agent import Solver
 from ilbrl.learning import nets
 from ilbrl.learning.batches import Batch, Spec
 from ilbrl.learning.config import config
-from ilbrl.learning.population import Learner
+from ilbrl.learning.population import Info, Learner
 
 
 @config
@@ -88,10 +89,24 @@ class State(NamedTuple):
     average: nets.Params | None  # of `actor_average`
 
 
+class Losses(NamedTuple):
+    """What depends on the kind of actions; td3bc_discrete.py has those of discrete ones."""
+
+    target: Callable[[Config, State, Batch, jax.Array], jax.Array]  # [B] y
+    critic: Callable[[nets.Params, Config, Batch, jax.Array], tuple[jax.Array, jax.Array]]
+    actor: Callable[[nets.Params, nets.Params, Config, Batch, float | jax.Array], tuple[jax.Array, jax.Array]]
+
+
 def init(cfg: Config, spec: Spec, key: jax.Array) -> State:
+    return init_networks(cfg, spec, key, critic_sizes=(spec.obs_dim + spec.act_dim, 1))
+
+
+def init_networks(cfg: Config, spec: Spec, key: jax.Array, critic_sizes: tuple[int, int]) -> State:
+    """critic_sizes: how many numbers go into a critic and come out."""
     actor_key, critic_key = jax.random.split(key)
     actor = nets.init_mlp(actor_key, [spec.obs_dim, *cfg.hidden, spec.act_dim], cfg.actor_layer_norm)
-    critic = nets.init_critics(critic_key, [spec.obs_dim + spec.act_dim, *cfg.hidden, 1], cfg.critics, cfg.layer_norm)
+    fan_in, fan_out = critic_sizes
+    critic = nets.init_critics(critic_key, [fan_in, *cfg.hidden, fan_out], cfg.critics, cfg.layer_norm)
     return State(
         actor=nets.optimised(actor),
         critic=nets.optimised(critic),
@@ -114,7 +129,11 @@ def bootstrap_target(cfg: Config, state: State, batch: Batch, key: jax.Array) ->
     if cfg.critic_penalty is not None:
         deviation = jnp.square(next_actions - batch.next_actions).sum(-1)
         next_values = next_values - cfg.critic_penalty * batch.next_known * deviation
-    target = batch.rewards + cfg.gamma * batch.continues * next_values
+    return bounded(cfg, batch.rewards + cfg.gamma * batch.continues * next_values)
+
+
+def bounded(cfg: Config, target: jax.Array) -> jax.Array:
+    """The targets, clipped to what `reward_bounds` allow."""
     if cfg.reward_bounds is None:
         return target
     low, high = min(cfg.reward_bounds[0], 0.0), max(cfg.reward_bounds[1], 0.0)  # a terminal is worth 0
@@ -152,10 +171,15 @@ def averaging_rate(rate: float | jax.Array, updates: jax.Array) -> jax.Array:
     return jnp.maximum(rate, 10 / (updates + 10))
 
 
-def step(cfg: Config, state: State, batch: Batch, key: jax.Array, phase: int) -> tuple[State, dict[str, jax.Array]]:
+LOSSES = Losses(bootstrap_target, critic_loss, actor_loss)
+
+
+def step(
+    cfg: Config, state: State, batch: Batch, key: jax.Array, phase: int, losses: Losses = LOSSES
+) -> tuple[State, Info]:
     """One update of the critics; in the last `phase` of each period also of the actors and the targets."""
-    target = bootstrap_target(cfg, state, batch, key)
-    (loss, magnitude), gradients = jax.value_and_grad(critic_loss, has_aux=True)(
+    target = losses.target(cfg, state, batch, key)
+    (loss, magnitude), gradients = jax.value_and_grad(losses.critic, has_aux=True)(
         state.critic.params, cfg, batch, target
     )
     critic = nets.descend(state.critic, gradients, cfg.critic_lr)
@@ -163,7 +187,7 @@ def step(cfg: Config, state: State, batch: Batch, key: jax.Array, phase: int) ->
     if phase < cfg.policy_delay - 1:
         return state._replace(critic=critic), info
 
-    improve = jax.value_and_grad(actor_loss, has_aux=True)
+    improve = jax.value_and_grad(losses.actor, has_aux=True)
     (loss, cloning), gradients = improve(state.actor.params, critic.params, cfg, batch, cfg.lam)
     actor, second = nets.descend(state.actor, gradients, cfg.actor_lr), state.second_actor
     info |= {"actor_loss": loss, "cloning_loss": cloning}

@@ -11,14 +11,16 @@ import numpy as np
 import tyro
 
 from ilbrl.base.errors import IlbrlError
+from ilbrl.base.records import to_plain
 from ilbrl.cli.named import load_both, warn_about
-from ilbrl.data import Dataset, Reading
+from ilbrl.data import Dataset, Reading, same_choices
 from ilbrl.data.summary import sparkline
 from ilbrl.learning.batches import Spec
+from ilbrl.learning.config import check_value
 from ilbrl.report.pictures import paper
 from ilbrl.report.pictures.runs import closeness
 from ilbrl.rewards import Labels, Logits, discriminator, indicator
-from ilbrl.rewards.soft_support import Explanation, explain, label, standard_features
+from ilbrl.rewards.soft_support import Explanation, explain, label_steps, standard_features
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,12 @@ class Arguments:
     """The expert's episodes: a file or a built-in name; `:2ep` takes the first two episodes."""
     logs: str
     """All other logs; `:400000steps` takes the first 400,000 transitions."""
-    reward: Literal["support", "discriminator"] = "support"
-    """ILBRL's closeness to the expert's support, or the log-odds of a discriminator, as SMODICE and ORIL learn it."""
+    reward: Literal["support", "indicator", "discriminator"] = "support"
+    """ILBRL's closeness to the expert's support; 1 on steps that the expert took exactly, else 0, as for finite
+    problems; or the log-odds of a discriminator, as SMODICE and ORIL learn it."""
+    action_distance: float | None = None
+    """Of discrete actions: how far another action is, in standard deviations of an observation. By default only expert
+    steps with the same action are near."""
     out: Path | None = None
     """Write arrays reward, distance and nearest (expert rows first, then the logs') and d_max to this npz file;
     of a discriminator: logit, in the same order."""
@@ -59,28 +65,28 @@ def main(words: list[str]) -> int:
         paper.check_format(args.plot)
     expert, logs = load_both(args.expert, args.logs, args.reading)
     warn_about(logs, expert)
+    if args.reward != "support" and (args.explain is not None or args.plot is not None):
+        raise IlbrlError(f"--explain and --plot show support rewards: leave --reward {args.reward} out")
     if args.reward == "discriminator":
-        if args.explain is not None or args.plot is not None:
-            raise IlbrlError("--explain and --plot show support rewards: leave --reward discriminator out")
         judged = discriminator.label(expert, logs, [args.discriminator], [args.seed])
         if args.out is not None:
             judged.save(args.out)
         _print_logits(judged, args)
         return 0
-    if expert.discrete:
-        if args.explain is not None:
-            raise IlbrlError("--explain needs real-valued actions: an indicator reward is 1 or 0, by equality")
-        labels, features = indicator.label(expert, logs), None
+    check_value("action_distance", float | None, args.action_distance, "--action-distance")
+    spec = Spec.of(*same_choices([expert, logs]))
+    if args.reward == "indicator":
+        labels = indicator.label(expert, logs)
     else:
-        features = standard_features(Spec.of(expert, logs))
-        labels = label(expert, logs, features)
+        labels = label_steps(expert, logs, spec, action_distance=args.action_distance)
     if args.out is not None:
         labels.save(args.out)
     if args.plot is not None:
         of_logs = labels.reward[labels.expert_rows :]
         paper.save_as(args.plot, closeness(np.linspace(0, 1, 61), np.histogram(of_logs, bins=60, range=(0, 1))[0]))
     explanation = None
-    if args.explain is not None and features is not None:
+    if args.explain is not None:
+        features = standard_features(spec, action_distance=args.action_distance)
         explanation = explain(labels, expert, logs, features, args.explain)
     if args.json:
         print(json.dumps(_as_json(labels, explanation), indent=1))
@@ -102,8 +108,8 @@ def _as_json(labels: Labels, explanation: Explanation | None) -> dict:
     }
     if explanation is not None:
         summary["explanation"] = {
-            **{name: value for name, value in vars(explanation).items() if not isinstance(value, np.ndarray)},
-            "per_feature": explanation.per_feature.tolist(),
+            **{name: to_plain(value) for name, value in vars(explanation).items() if not isinstance(value, np.ndarray)},
+            "per_feature": to_plain(explanation.per_feature),
         }
     return summary
 
@@ -125,7 +131,13 @@ def _print(labels: Labels, expert: Dataset, logs: Dataset, out: Path | None) -> 
 
 def _print_explanation(e: Explanation, obs_dim: int) -> None:
     print(f"\nrow {e.row}: {e.source}, episode {e.episode}, step {e.step}")
-    print(f"nearest expert step: episode {e.nearest_episode}, step {e.nearest_step}")
+    if e.action is not None:
+        print(f"action: {e.action}")
+    if e.nearest_episode is None:
+        print(f"the expert never takes the action {e.action}: nothing is near, and the reward is 0")
+        return
+    taken = "" if e.nearest_action is None else f", action {e.nearest_action}"
+    print(f"nearest expert step: episode {e.nearest_episode}, step {e.nearest_step}{taken}")
     print(f"distance {e.distance:.6g} → reward {e.reward:.4f}\n")
     print(f"{'feature':<18}{'here':>12}{'expert':>12}{'distance':>12}   (standardised units)")
     for i in np.argsort(-e.per_feature, kind="stable"):

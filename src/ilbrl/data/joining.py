@@ -60,13 +60,32 @@ def concatenate(parts: Sequence[Dataset]) -> Dataset:
 def same_actions(parts: Sequence[Dataset]) -> list[Dataset]:
     """The parts with one list of action names, which holds the names of all; nothing changes where none has names."""
     names = list(dict.fromkeys(name for part in parts for name in part.action_names or ()))
-    return [with_action_names(part, names) for part in parts] if names else list(parts)
+    if not names:
+        return list(parts)
+    unnamed = next((part for part in parts if part.action_names is None), None)
+    if unnamed is not None and names != _numbers(len(names)):
+        named = next(part for part in parts if part.action_names is not None)
+        raise IlbrlError(
+            f"{unnamed.source}: its actions are numbers, those of {named.source} have names ({', '.join(names[:8])}):"
+            f" say which is which by stating them in order (--action-names {' '.join(names[:8])})"
+        )
+    return [with_action_names(part, names) for part in parts]
+
+
+def same_choices(parts: Sequence[Dataset]) -> list[Dataset]:
+    """The same for learning: where no discrete action has a name, their numbers are their names in all parts."""
+    if not all(part.discrete for part in parts):
+        return list(parts)
+    if any(part.action_names is not None for part in parts):
+        return same_actions(parts)
+    names = _numbers(max(part.num_actions for part in parts))
+    return [with_action_names(part, names) for part in parts]
 
 
 def with_action_names(dataset: Dataset, names: Sequence[str]) -> Dataset:
     """The same actions under these names: numbered anew where they have names already, else named by their number."""
     if not dataset.discrete:
-        raise IlbrlError(f"{dataset.source}: its actions are real-valued; names are for discrete ones")
+        dataset = replace(dataset, actions=_whole_numbers(dataset), action_low=None, action_high=None)
     actions, number_of = dataset.actions, {name: number for number, name in enumerate(names)}
     if dataset.action_names is not None:
         unknown = [name for name in dataset.action_names if name not in number_of]
@@ -74,3 +93,25 @@ def with_action_names(dataset: Dataset, names: Sequence[str]) -> Dataset:
             raise IlbrlError(f"{dataset.source}: has actions {', '.join(unknown[:8])}, which are not declared")
         actions = np.array([number_of[name] for name in dataset.action_names])[actions]
     return replace(dataset, actions=actions, action_names=tuple(names))
+
+
+def _whole_numbers(dataset: Dataset) -> np.ndarray:
+    """[N] the integers that a single column of floats holds, as CSV files and D4RL-like ones may."""
+    if dataset.act_dim > 1:
+        raise IlbrlError(
+            f"{dataset.source}: its actions are {dataset.act_dim} real numbers each; names are for discrete actions,"
+            " one whole number or name per row"
+        )
+    column = dataset.actions[:, 0]
+    broken = ~(np.isfinite(column) & (column == np.round(column)))
+    if broken.any():
+        row = int(np.argmax(broken))
+        raise IlbrlError(
+            f"{dataset.source}: the action {column[row]:g} in row {dataset.source_row(row)} is no whole number; names"
+            " are for discrete actions"
+        )
+    return column.astype(np.int64)
+
+
+def _numbers(count: int) -> list[str]:
+    return list(map(str, range(count)))

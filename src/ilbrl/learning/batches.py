@@ -91,9 +91,8 @@ class Spec:
                 f"{data.source}: {data.num_actions:,} discrete actions, and agents choose among at most"
                 f" {MOST_ACTIONS:,}; if they are amounts, state their bounds (--action-low, --action-high)"
             )
-        return Spec(
-            *normaliser, np.zeros(1, np.float32), np.full(1, data.num_actions - 1.0, np.float32), data.num_actions
-        )
+        last = np.full(1, data.num_actions - 1, np.float32)
+        return Spec(*normaliser, np.zeros_like(last), last, data.num_actions)
 
     def standardise(self, observations: np.ndarray) -> np.ndarray:
         return (observations - self.obs_mean) / self.obs_std

@@ -77,6 +77,7 @@ LIMITS: dict[str, Limit] = {
     "lr": _POSITIVE, "reward_scale": _POSITIVE,
     "lam": _NOT_NEGATIVE, "deploy_lam": _NOT_NEGATIVE, "critic_penalty": _NOT_NEGATIVE,
     "policy_noise": _NOT_NEGATIVE, "noise_clip": _NOT_NEGATIVE, "weight_decay": _NOT_NEGATIVE,
+    "action_distance": _NOT_NEGATIVE,
     "gradient_penalty": _NOT_NEGATIVE, "pessimism": _NOT_NEGATIVE, "weight_horizon": _NOT_NEGATIVE,
     "batch_size": _ONE_OR_MORE, "hidden": _ONE_OR_MORE, "policy_delay": _ONE_OR_MORE, "critics": _ONE_OR_MORE,
     "target_update_every": _ONE_OR_MORE, "discriminator_passes": _ONE_OR_MORE, "passes": _ONE_OR_MORE,

@@ -1,4 +1,4 @@
-"""Networks as raw pytrees: MLPs, stacked critics, the deterministic actor, and Adam.
+"""Networks as raw pytrees: MLPs, stacked critics, actors, and Adam.
 
 Layers are dictionaries {"w": [fan_in, fan_out], "b": [fan_out]} (and {"scale", "shift"} under LayerNorm);
 a network is a tuple of layers. Everything is float32; matrix products may run in bfloat16 with float32
@@ -77,24 +77,37 @@ def init_critics(key: jax.Array, sizes: Sequence[int], count: int = 2, layer_nor
     return jax.vmap(lambda k: init_mlp(k, sizes, layer_norm))(jax.random.split(key, count))
 
 
+def stacked(layers: Layers, x: jax.Array, dtype: str = "float32") -> jax.Array:
+    """[C, B, fan_out] outputs of stacked networks."""
+    return jax.vmap(lambda one: mlp(one, x, dtype=dtype))(layers)
+
+
+def first_stacked(layers: Layers, x: jax.Array, dtype: str = "float32") -> jax.Array:
+    """[B, fan_out] outputs of the first of stacked networks, where it lies; no gradient reaches its layers."""
+    layers = jax.lax.stop_gradient(layers)
+    if dtype == "bfloat16" and kernels.supports(layers):
+        return kernels.mlp(layers, x, first=True)
+    return mlp(jax.tree.map(operator.itemgetter(0), layers), x, dtype=dtype)
+
+
 def critics(layers: Layers, observations: jax.Array, actions: jax.Array, dtype: str = "float32") -> jax.Array:
     """[C, B] values Q₁ … Q_C of stacked critics."""
-    x = jnp.concatenate([observations, actions], -1)
-    return jax.vmap(lambda one: mlp(one, x, dtype=dtype))(layers)[..., 0]
+    return stacked(layers, jnp.concatenate([observations, actions], -1), dtype)[..., 0]
 
 
 def first_critic(layers: Layers, observations: jax.Array, actions: jax.Array, dtype: str = "float32") -> jax.Array:
-    """[B] values Q₁ of stacked critics, for an actor to learn from: no gradient reaches the critics."""
-    x = jnp.concatenate([observations, actions], -1)
-    layers = jax.lax.stop_gradient(layers)
-    if dtype == "bfloat16" and kernels.supports(layers):
-        return jnp.squeeze(kernels.mlp(layers, x, first=True), -1)
-    return jnp.squeeze(mlp(jax.tree.map(operator.itemgetter(0), layers), x, dtype=dtype), -1)
+    """[B] values Q₁ of stacked critics, for an actor to learn from."""
+    return jnp.squeeze(first_stacked(layers, jnp.concatenate([observations, actions], -1), dtype), -1)
 
 
 def actor(layers: Layers, observations: jax.Array, dtype: str = "float32") -> jax.Array:
     """[B, act_dim] deterministic actions tanh(MLP(s)), in units of the action bounds."""
     return jnp.tanh(mlp(layers, observations, dtype=dtype))
+
+
+def categorical(layers: Layers, observations: jax.Array, dtype: str = "float32") -> jax.Array:
+    """[B, A] log-probabilities log π(a | s) of a policy that chooses among A actions, log softmax(MLP(s))."""
+    return jax.nn.log_softmax(mlp(layers, observations, dtype=dtype))
 
 
 def tanh_gaussian(

@@ -51,14 +51,15 @@ class Labels:
     """Intrinsic rewards of the expert's rows, then of the other logs in their order."""
 
     reward: np.ndarray  # [N] float32 in [0, 1]
-    distance: np.ndarray  # [N] float64, to the nearest expert row
+    distance: np.ndarray  # [N] float64, to the nearest expert row; infinite: there is none
     nearest: np.ndarray  # [N] int64 number of that expert row; −1: there is none
     d_max: float
     expert_rows: int
     compared: str = "step"  # what distances are between: "step" (s, a), or "transition" (s, a, s′)
+    action_distance: float | None = None  # between different discrete actions; None: infinite, or real-valued ones
 
     def save(self, path: str | Path) -> None:
-        """Write `reward`, `distance`, `nearest` and the scalars `d_max`, `expert_rows`, `compared` to an npz file."""
+        """Write `reward`, `distance`, `nearest` and the scalars to an npz file; no `action_distance` is NaN there."""
         with written_whole(path) as partial, partial.open("wb") as file:  # a path would get .npz appended
             np.savez(
                 file,
@@ -68,6 +69,7 @@ class Labels:
                 d_max=np.float64(self.d_max),
                 expert_rows=np.int64(self.expert_rows),
                 compared=np.array(self.compared),
+                action_distance=np.float64(np.nan if self.action_distance is None else self.action_distance),
             )
 
     @staticmethod
@@ -77,9 +79,13 @@ class Labels:
         try:
             with np.load(path, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in ("reward", "distance", "nearest")}
-                compared = str(file["compared"]) if "compared" in file else "step"
+                apart = float(file["action_distance"]) if "action_distance" in file else np.nan
                 return Labels(
-                    **arrays, d_max=float(file["d_max"]), expert_rows=int(file["expert_rows"]), compared=compared
+                    **arrays,
+                    d_max=float(file["d_max"]),
+                    expert_rows=int(file["expert_rows"]),
+                    compared=str(file["compared"]) if "compared" in file else "step",
+                    action_distance=None if np.isnan(apart) else apart,
                 )
         except (KeyError, ValueError, OSError, zipfile.BadZipFile) as error:
             raise IlbrlError(f"{path}: not a file of labels ({error}); ilbrl label writes them") from None

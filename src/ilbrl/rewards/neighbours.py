@@ -40,21 +40,43 @@ def nearest(queries: np.ndarray, points: np.ndarray, quiet: bool = False) -> tup
 
 
 def nearest_of_blocks(
-    blocks: Iterable[np.ndarray], rows: int, points: np.ndarray, quiet: bool = False
+    blocks: Iterable[np.ndarray],
+    rows: int,
+    points: np.ndarray,
+    quiet: bool = False,
+    groups: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The same of queries that come block by block, `rows` in all, so that they need not be held at once."""
-    points, first_of = _distinct(np.asarray(points))
-    centre = points.mean(0, dtype=np.float64).astype(points.dtype)  # a large offset would cancel in a float32 product
-    propose = _proposer((points - centre).astype(np.float32))
-    distance, number, done = np.empty(rows), np.empty(rows, np.int64), 0
+    """The same of queries that come block by block, `rows` in all, so that they need not be held at once.
+
+    groups: integers [rows] of the queries and [M] of the points. Only points of a query's own group are then near; a
+    query whose group has no points is infinitely far from point −1.
+    """
+    asking, theirs = groups or (np.zeros(rows, np.int64), np.zeros(len(points), np.int64))
+    searches = {group: _search(points, np.flatnonzero(theirs == group)) for group in np.unique(theirs)}
+    distance, number, done = np.full(rows, np.inf), np.full(rows, -1, np.int64), 0
     with progress("nearest expert rows", rows, "rows", quiet) as advance:
         for block in blocks:
-            place = slice(done, done + len(block))
-            distance[place], found = _certified(block, points, centre, propose)
-            number[place] = first_of[found]
+            group_of = asking[done : done + len(block)]
+            for group in np.unique(group_of):
+                if group in searches:
+                    within = np.flatnonzero(group_of == group)
+                    distance[done + within], number[done + within] = searches[group](block[within])
             done += len(block)
             advance(len(block))
     return distance, number
+
+
+def _search(points: np.ndarray, chosen: np.ndarray) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]:
+    """[B, D] queries → distances and numbers of the nearest among the `chosen` points."""
+    distinct, first_of = _distinct(np.asarray(points)[chosen])
+    centre = distinct.mean(0, dtype=np.float64).astype(distinct.dtype)  # a large offset would cancel in float32
+    propose = _proposer((distinct - centre).astype(np.float32))
+
+    def search(queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        distance, found = _certified(queries, distinct, centre, propose)
+        return distance, chosen[first_of[found]]
+
+    return search
 
 
 def _certified(

@@ -6,9 +6,14 @@
 The paper does not give φ; ours is the standardised observation beside the action scaled to [−1, 1], and any callable
 may take its place. Rows of D_E have distance 0 and themselves as neighbour by construction.
 
+Discrete actions are near or not. By default only expert steps with the same action are compared, by their observations;
+where the expert never takes an action, there is no neighbour, and the reward is 0. With an `action_distance` δ all
+expert steps are, and another action is δ away: ‖φ − φ′‖² = ‖s − s′‖² + δ² · [a ≠ a′], with standardised s.
+
 One far row makes d_max large and thereby all rewards alike. Two other shapes do not suffer from it: SEABO's
 exp(−0.5 · d / dim(A)) (Lyu et al. 2024), and ranks: 0.95 times the share of the other logs that is no nearer to the
-expert, and 1 at distance 0. Distances between whole transitions (s, a, s′) are SEABO's too.
+expert, and 1 at distance 0. Distances between whole transitions (s, a, s′) are SEABO's too. For states that repeat
+there is the indicator, ILBRL's tabular reward: 1 at distance 0, else 0.
 """
 
 from __future__ import annotations
@@ -36,31 +41,62 @@ LARGEST_RANK = 0.95  # of a row that is not the expert's: the expert's own steps
 class SupportReward:
     """What an agent can choose about this reward."""
 
-    reward_shape: Literal["root", "exponential", "rank"] = "root"
-    """1 − √(d / d_max), the paper's; SEABO's exp(−0.5 · d / dim(A)); or the rank of d among the other logs."""
+    reward_shape: Literal["root", "exponential", "rank", "indicator"] = "root"
+    """1 − √(d / d_max), the paper's; SEABO's exp(−0.5 · d / dim(A)); the rank of d among the other logs; or 1 at d = 0
+    and 0 elsewhere, for states that repeat."""
     reward_on: Literal["step", "transition"] = "step"
     """Distances between steps (s, a), as in the paper, or between transitions (s, a, s′)."""
+    action_distance: float | None = None
+    """Distance between different discrete actions, in standard deviations of an observation; None: the nearest expert
+    step must have the same action. Not used where actions are real-valued."""
 
 
-def standard_features(spec: Spec, on: str = "step") -> FeatureMap:
-    """φ(s, a) = [standardised s, a scaled to [−1, 1]], and standardised s′ too `on` transitions; [N, D] float32."""
+def standard_features(spec: Spec, on: str = "step", action_distance: float | None = None) -> FeatureMap:
+    """φ(s, a) = [standardised s, a scaled to [−1, 1]], and standardised s′ too `on` transitions; [N, D] float32.
+
+    Discrete actions are part of it where they have an `action_distance`: rows of zeros with one δ/√2.
+    """
 
     def features(data: Dataset) -> np.ndarray:
-        step = [spec.standardise(data.observations), spec.encode_actions(data.actions)]
-        return np.hstack([*step, spec.standardise(data.next_observations)] if on == "transition" else step)
+        parts = [spec.standardise(data.observations)]
+        if not spec.discrete:
+            parts.append(spec.encode_actions(data.actions))
+        elif action_distance is not None:
+            parts.append(np.float32(action_distance / np.sqrt(2)) * spec.encode_actions(data.actions))
+        return np.hstack([*parts, spec.standardise(data.next_observations)] if on == "transition" else parts)
 
     return features
 
 
-def label(expert: Dataset, logs: Dataset, features: FeatureMap, quiet: bool = False) -> Labels:
-    """Label every row of D_U once, with the paper's reward; the logs block by block, so that they may exceed memory."""
+def label_steps(
+    expert: Dataset,
+    logs: Dataset,
+    spec: Spec,
+    on: Literal["step", "transition"] = "step",
+    action_distance: float | None = None,
+    quiet: bool = False,
+) -> Labels:
+    """Label every row of D_U with the paper's reward and our φ."""
+    features = standard_features(spec, on, action_distance)
+    labels = label(expert, logs, features, quiet, same_action=spec.discrete and action_distance is None)
+    return replace(labels, compared=on, action_distance=action_distance)
+
+
+def label(
+    expert: Dataset, logs: Dataset, features: FeatureMap, quiet: bool = False, same_action: bool = False
+) -> Labels:
+    """Label every row of D_U once, with the paper's reward; the logs block by block, so that they may exceed memory.
+
+    same_action: look for the nearest among the expert's steps with the same discrete action.
+    """
     if len(expert) == 0:
         raise IlbrlError(f"{expert.source}: no expert rows, so nothing to be close to")
     (near,) = _finite_features(expert, features, len(expert))
-    distance, number = nearest_of_blocks(_finite_features(logs, features, BLOCK), len(logs), near, quiet)
+    groups = (logs.actions, expert.actions) if same_action else None
+    distance, number = nearest_of_blocks(_finite_features(logs, features, BLOCK), len(logs), near, quiet, groups)
     distance = np.concatenate([np.zeros(len(expert)), distance])
     number = np.concatenate([np.arange(len(expert)), number])
-    d_max = float(distance.max())
+    d_max = float(distance.max(where=np.isfinite(distance), initial=0))
     return Labels(soft_reward(distance, d_max), distance, number, d_max, len(expert))
 
 
@@ -76,10 +112,8 @@ def _finite_features(data: Dataset, features: FeatureMap, rows: int) -> Iterator
 
 
 def soft_reward(distance: np.ndarray, d_max: float) -> np.ndarray:
-    """[N] float32 rewards 1 − √(d / d_max); all 1 when every row is an expert's (d_max = 0)."""
-    if d_max == 0:
-        return np.ones(len(distance), np.float32)
-    return (1 - np.sqrt(distance / d_max)).astype(np.float32)
+    """[N] float32 rewards 1 − √(d / d_max), and 0 without a neighbour; all 1 where all distances are 0 (d_max = 0)."""
+    return np.where(np.isfinite(distance), 1 - np.sqrt(distance / (d_max or 1.0)), 0).astype(np.float32)
 
 
 def exponential_reward(distance: np.ndarray, act_dim: int) -> np.ndarray:
@@ -88,29 +122,44 @@ def exponential_reward(distance: np.ndarray, act_dim: int) -> np.ndarray:
 
 
 def rank_reward(distance: np.ndarray, expert_rows: int) -> np.ndarray:
-    """[N] float32 rewards 0.95 · (1 − share of the other logs that is nearer); 1 at distance 0."""
+    """[N] float32 rewards 0.95 · (1 − share of the other logs that is nearer); 1 at distance 0, 0 without neighbour."""
     others = np.sort(distance[expert_rows:])
     nearer = np.searchsorted(others, distance, side="left") / max(len(others), 1)
-    return np.where(distance == 0, 1.0, LARGEST_RANK * (1 - nearer)).astype(np.float32)
+    ranks = np.where(np.isfinite(distance), LARGEST_RANK * (1 - nearer), 0.0)
+    return np.where(distance == 0, 1.0, ranks).astype(np.float32)
 
 
 def rewarded(asked: Labelling) -> Rewarded:
-    """One set of rewards for all members; known labels of the right kind spare the search for neighbours."""
-    shape, on = asked.configs[0].reward_shape, asked.configs[0].reward_on
-    labels, sizes = asked.known, (len(asked.expert) + len(asked.logs), len(asked.expert))
-    if labels is not None and (len(labels.reward), labels.expert_rows) != sizes:
+    """A set of rewards for each distance between actions, so mostly one for all members.
+
+    Known labels of the right kind spare the search for neighbours.
+    """
+    known, sizes = asked.known, (len(asked.expert) + len(asked.logs), len(asked.expert))
+    if known is not None and (len(known.reward), known.expert_rows) != sizes:
         raise IlbrlError(
-            f"the labels given are of {len(labels.reward):,} rows, {labels.expert_rows:,} of them the expert's;"
+            f"the labels given are of {len(known.reward):,} rows, {known.expert_rows:,} of them the expert's;"
             f" these logs have {sizes[0]:,} and {sizes[1]:,}"
         )
-    if labels is None or labels.compared != on:
-        features = standard_features(asked.spec, on)
-        labels = replace(label(asked.expert, asked.logs, features, asked.quiet), compared=on)
+    distances = [cfg.action_distance if asked.spec.discrete else None for cfg in asked.configs]
+    distinct = list(dict.fromkeys(distances))
+    sets = [_labels(asked, action_distance) for action_distance in distinct]
+    if len(sets) == 1:
+        return Rewarded(sets[0].reward, labels=sets[0])
+    rewards = np.stack([labels.reward for labels in sets])
+    return Rewarded(rewards, set_of=[distinct.index(one) for one in distances], labels=sets[0])
+
+
+def _labels(asked: Labelling, action_distance: float | None) -> Labels:
+    shape, on, labels = asked.configs[0].reward_shape, asked.configs[0].reward_on, asked.known
+    if labels is None or (labels.compared, labels.action_distance) != (on, action_distance):
+        labels = label_steps(asked.expert, asked.logs, asked.spec, on, action_distance, asked.quiet)
     if shape == "exponential":
-        labels = replace(labels, reward=exponential_reward(labels.distance, asked.spec.act_dim))
+        return replace(labels, reward=exponential_reward(labels.distance, len(asked.spec.action_low)))
     if shape == "rank":
-        labels = replace(labels, reward=rank_reward(labels.distance, labels.expert_rows))
-    return Rewarded(labels.reward, labels=labels)
+        return replace(labels, reward=rank_reward(labels.distance, labels.expert_rows))
+    if shape == "indicator":
+        return replace(labels, reward=(labels.distance == 0).astype(np.float32))
+    return labels
 
 
 REWARD = Reward(SupportReward, rewarded, row_by_row=True)
@@ -128,11 +177,13 @@ class Explanation:
     episode: int
     step: int
     reward: float
-    distance: float
-    nearest_episode: int  # of the expert
-    nearest_step: int
+    distance: float  # infinite: the expert never takes this action
+    nearest_episode: int | None  # of the expert; None: there is no nearest step
+    nearest_step: int | None
     features: np.ndarray  # [D] this step's features
-    nearest_features: np.ndarray  # [D]
+    nearest_features: np.ndarray  # [D]; NaN without a nearest step
+    action: str | None = None  # the name of a discrete action
+    nearest_action: str | None = None
 
     @property
     def per_feature(self) -> np.ndarray:
@@ -141,10 +192,13 @@ class Explanation:
 
 
 def explain(labels: Labels, expert: Dataset, logs: Dataset, features: FeatureMap, row: int) -> Explanation:
+    """features: the φ that the labels were made with."""
     if not 0 <= row < len(labels.reward):
         raise IlbrlError(f"there is no row {row}: the labels have {len(labels.reward):,} rows, counted from 0")
     data, within = (expert, row) if row < labels.expert_rows else (logs, row - labels.expert_rows)
-    nearest = int(labels.nearest[row])
+    nearest = None if labels.nearest[row] < 0 else int(labels.nearest[row])
+    own = features(data.transitions(within, within + 1))[0].astype(np.float64)
+    near = None if nearest is None else features(expert.transitions(nearest, nearest + 1))[0].astype(np.float64)
     return Explanation(
         row=row,
         source=data.source,
@@ -152,8 +206,14 @@ def explain(labels: Labels, expert: Dataset, logs: Dataset, features: FeatureMap
         step=int(data.step_of[within]),
         reward=float(labels.reward[row]),
         distance=float(labels.distance[row]),
-        nearest_episode=int(expert.episode_of[nearest]),
-        nearest_step=int(expert.step_of[nearest]),
-        features=features(data.transitions(within, within + 1))[0].astype(np.float64),
-        nearest_features=features(expert.transitions(nearest, nearest + 1))[0].astype(np.float64),
+        nearest_episode=None if nearest is None else int(expert.episode_of[nearest]),
+        nearest_step=None if nearest is None else int(expert.step_of[nearest]),
+        features=own,
+        nearest_features=np.full_like(own, np.nan) if near is None else near,
+        action=_name(data, within),
+        nearest_action=None if nearest is None else _name(expert, nearest),
     )
+
+
+def _name(data: Dataset, row: int) -> str | None:
+    return data.choice_names[data.actions[row]] if data.discrete else None

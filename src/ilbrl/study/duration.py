@@ -55,7 +55,7 @@ def seconds_of(job: Job, study: Study, parts: Parts, rate: float) -> float:
 
 def agent_operations(algorithm: str, config: Any, spec: Spec) -> float:
     """Of one update of one member."""
-    learner = AGENTS[algorithm].solver.learner
+    learner = AGENTS[algorithm].solver_for(spec).learner
     state = jax.eval_shape(lambda key: learner.init(config, spec, key), jax.random.key(0))
     return 2.0 * config.batch_size * sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(state))
 

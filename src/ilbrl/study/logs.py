@@ -10,7 +10,7 @@ import numpy as np
 
 from ilbrl import envs, ope
 from ilbrl.base.errors import IlbrlError
-from ilbrl.data import Dataset, load, same_actions
+from ilbrl.data import Dataset, load, same_choices
 from ilbrl.data.benchmark import find_policy, measured_returns
 from ilbrl.data.doctor import Finding, Purpose, require_healthy
 from ilbrl.data.loading import parse
@@ -66,7 +66,7 @@ def load_logs(study: Study, quiet: bool = False) -> Logs:
     """Read both logs under the names the study gives them; a discrete action has the same number in both."""
     named = [study.named(getattr(study.data, role), f"data.{role}") for role in ROLES]
     found = [replace(load(text, study.data.reading, quiet=quiet), source=text) for text in named]
-    return dict(zip(ROLES, same_actions(found)))
+    return dict(zip(ROLES, same_choices(found)))
 
 
 def examine(logs: Logs) -> dict[str, list[Finding]]:

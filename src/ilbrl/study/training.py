@@ -44,8 +44,8 @@ def label_job(parts: Parts) -> Job:
 def label_rows(task: Assignment) -> None:
     """The work of a `label` job: labels.npz, and their summary for data.json."""
     split = task.parts.composition
-    features = soft_support.standard_features(Spec.of(split.training))
-    labels = soft_support.label(split.training_expert, split.training_logs, features, quiet=True)
+    spec = Spec.of(split.training)
+    labels = soft_support.label_steps(split.training_expert, split.training_logs, spec, quiet=True)
     labels.save(task.folder / "labels.npz")
     task.finish(summary(labels))
 
@@ -53,7 +53,8 @@ def label_rows(task: Assignment) -> None:
 def summary(labels: Labels) -> LabelsRecord:
     """Histograms and coverage. The expert is covered where one of its steps is the nearest of some logged step."""
     expert, logs = np.split(labels.reward, [labels.expert_rows])
-    nearest = np.unique(labels.nearest[labels.expert_rows :])
+    nearest = labels.nearest[labels.expert_rows :]
+    nearest = np.unique(nearest[nearest >= 0])  # −1: the expert never takes that discrete action
     return LabelsRecord(
         d_max=labels.d_max,
         bins=tuple(BINS.tolist()),

@@ -34,7 +34,7 @@ from ilbrl.learning.kernels.rows import Kept, Slope, forward_kernel, input_kerne
 Layers = tuple[dict[str, jax.Array], ...]
 
 FORWARD, INPUTS = Tile(64, 32, 8, 4), Tile(64, 32, 8, 4)
-WIDEST, WIDEST_INPUT = 256, 128  # hidden units and inputs of the networks these kernels have been run with
+WIDEST, WIDEST_INPUT, WIDEST_OUTPUT = 256, 128, 16  # units of the networks that these kernels have been run with
 HIDDEN = (2, 3)  # numbers of hidden layers that they have been run with
 
 
@@ -45,7 +45,8 @@ def supports(layers: Layers) -> bool:
     fan_in, units = layers[0]["w"].shape[-2:]
     equal = all(layer["w"].shape[-1] == units for layer in layers[:-1])
     filled = units >= max(tile.units for tile in (FORWARD, INPUTS, weights.TILE)) and units & (units - 1) == 0
-    return equal and filled and units <= WIDEST and blocks.block(fan_in) <= WIDEST_INPUT
+    fits = blocks.block(fan_in) <= WIDEST_INPUT and blocks.block(layers[-1]["w"].shape[-1]) <= WIDEST_OUTPUT
+    return equal and filled and units <= WIDEST and fits
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(2, 3))
