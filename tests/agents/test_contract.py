@@ -1,7 +1,9 @@
 """What every agent promises: one fit of a population from logs, for each entry of the registry."""
 
+import itertools
 from dataclasses import replace
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -16,17 +18,18 @@ SEEDS, UPDATES = [3, 5], 4
 LEARNS_FROM_THE_TRUE_REWARD = ["td3bc"]
 
 
-def logs(rows: int, noise: float, seed: int, rewards: bool = True) -> Dataset:
-    """Three observed numbers, actions within ±2, every second episode of 20 steps ends in a terminal."""
+def logs(rows: int, noise: float, seed: int, rewards: bool = True, discrete: bool = False) -> Dataset:
+    """Three observed numbers, actions within ±2 or three choices; each second episode (20 steps) ends in a terminal."""
     rng = np.random.default_rng(seed)
     observations = 5 + 2 * rng.standard_normal((rows, 3))
     actions = 2 * np.tanh(observations[:, :2] - 5 + noise * rng.standard_normal((rows, 2)))
+    if discrete:
+        actions = np.digitize(actions[:, 0], [-1, 1])
     last = np.arange(1, rows + 1) % 20 == 0
     terminals = last & (np.arange(1, rows + 1) % 40 == 0)
-    return Dataset(
-        observations, actions, observations + 0.1, terminals, last & ~terminals,
-        rewards=observations[:, 0] if rewards else None, action_low=np.full(2, -2.0), action_high=np.full(2, 2.0),
-    )  # fmt: skip
+    bounds = {} if discrete else {"action_low": np.full(2, -2.0), "action_high": np.full(2, 2.0)}
+    rewards_of = observations[:, 0] if rewards else None
+    return Dataset(observations, actions, observations + 0.1, terminals, last & ~terminals, rewards_of, **bounds)
 
 
 def configs(name: str) -> list:
@@ -40,14 +43,16 @@ def configs(name: str) -> list:
     return [usual, replace(usual, **{rate: 0.05}), replace(usual, **{rate: 1e30})]
 
 
-def train(name: str, rewards: bool = True):
-    expert, logged = logs(60, 0.0, seed=0, rewards=rewards), logs(200, 0.5, seed=1, rewards=rewards)
+def train(name: str, discrete: bool, rewards: bool = True):
+    expert, logged = logs(60, 0.0, 0, rewards, discrete), logs(200, 0.5, 1, rewards, discrete)
     return fit(name, expert, logged, config=configs(name), seeds=SEEDS, updates=UPDATES, quiet=True)
 
 
-@pytest.fixture(scope="module", params=AGENTS)
+@pytest.fixture(
+    scope="module", params=itertools.product(AGENTS, (False, True)), ids=lambda p: p[0] + "-discrete" * p[1]
+)
 def learned(request):
-    return train(request.param)
+    return train(*request.param)
 
 
 def test_members_differ_by_configuration_and_by_seed(learned):
@@ -65,7 +70,8 @@ def test_a_diverging_member_is_marked_and_leaves_the_others_alone(learned):
 
 
 def test_the_same_call_gives_the_same_bits_and_imitators_never_read_the_true_reward(learned):
-    again = train(learned.agent, rewards=learned.agent in LEARNS_FROM_THE_TRUE_REWARD)
+    discrete = learned.policies[0].head == "categorical"
+    again = train(learned.agent, discrete, rewards=learned.agent in LEARNS_FROM_THE_TRUE_REWARD)
     for one, other in zip(learned.policies, again.policies):
         for left, right in zip(one.layers, other.layers):
             np.testing.assert_array_equal(left[0], right[0])
@@ -73,14 +79,21 @@ def test_the_same_call_gives_the_same_bits_and_imitators_never_read_the_true_rew
 
 
 def test_the_saved_policy_acts_like_the_trained_network(learned, tmp_path):
-    solver = AGENTS[learned.agent].solver
+    discrete = learned.policies[0].head == "categorical"
+    agent = AGENTS[learned.agent]
+    solver = agent.discrete if discrete and agent.discrete else agent.solver
     observations = logs(50, 0.5, seed=2).observations
     for p, policy in enumerate(learned.policies[:4]):
         loaded = Policy.load(policy.save(tmp_path / f"{p}"))
         standardised = jnp.asarray((observations - policy.obs_mean) / policy.obs_std)
-        outputs = nets.mlp(solver.actor_layers(learned.fitted.member(p)), standardised)[:, :2]
-        bound = loaded.mean_bound or np.inf
-        np.testing.assert_allclose(loaded.act(observations), 2 * jnp.tanh(jnp.clip(outputs, -bound, bound)), atol=1e-6)
+        outputs = nets.mlp(solver.actor_layers(learned.fitted.member(p)), standardised)
+        if discrete:
+            np.testing.assert_allclose(loaded.probabilities(observations), jax.nn.softmax(outputs), atol=1e-6)
+            np.testing.assert_array_equal(loaded.act(observations), outputs.argmax(1))
+        else:
+            bound = loaded.mean_bound or np.inf
+            expected = 2 * jnp.tanh(jnp.clip(outputs[:, :2], -bound, bound))
+            np.testing.assert_allclose(loaded.act(observations), expected, atol=1e-6)
         assert loaded.metadata["agent"] == learned.agent
         assert loaded.metadata["seed"] == learned.seeds[p]
 

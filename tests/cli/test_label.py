@@ -72,3 +72,25 @@ def test_outputs_that_cannot_be_are_refused(files, capsys):
     assert not (files / "labels.npz").exists()  # said before the work, not after it
     assert main([*words, "--out", "."]) == 2
     assert ".: is a folder; name a file" in capsys.readouterr().err
+
+
+def test_discrete_actions_are_explained_by_name(tmp_path, capsys):
+    expert = [f"{t},{'left' if t < 5 else 'right'},{int(t == 9)}" for t in range(10)]
+    others = [f"{t},{('left', 'right', 'stay')[t % 3]},{int(t == 9)}" for t in range(10)]
+    for name, rows in {"expert": expert, "logs": others}.items():
+        (tmp_path / f"{name}.csv").write_text("\n".join(["obs_0,action,terminal", *rows]))
+    words = ["label", "--expert", f"{tmp_path}/expert.csv", "--logs", f"{tmp_path}/logs.csv"]
+    assert main([*words, "--explain", "16"]) == 0  # row 6 of the logs: left at 6, where the expert goes right
+    said = capsys.readouterr().out
+    assert "action: left" in said
+    assert "nearest expert step: episode 0, step 4, action left" in said
+    assert main([*words, "--explain", "12"]) == 0
+    assert "the expert never takes the action stay" in capsys.readouterr().out
+    assert main([*words, "--explain", "12", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["explanation"]["distance"] is None
+    assert main([*words, "--explain", "12", "--action-distance", "0.5"]) == 0
+    assert "nearest expert step: episode 0, step 2, action left" in capsys.readouterr().out
+    assert main([*words, "--reward", "indicator", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["mean_reward"]["logs"] == pytest.approx(0.3)
+    assert main([*words, "--action-distance", "-1"]) == 2
+    assert "--action-distance: must be a finite number, at least 0" in capsys.readouterr().err

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ilbrl.base.errors import IlbrlError
-from ilbrl.data import Dataset, Reading, concatenate, from_arrays, load, same_actions, save
+from ilbrl.data import Dataset, Reading, concatenate, from_arrays, load, same_actions, same_choices, save
 from ilbrl.data.doctor import Finding, examine
 
 TEXTS = ["stay", "left", "left", "stay", "right", "left"]
@@ -92,6 +92,25 @@ def test_two_logs_number_their_actions_alike_or_are_refused() -> None:
         "actions: the expert never takes right, stay, which the other logs do"
     ]
     assert concatenate([expert, others]).action_names == others.action_names
+
+
+def test_numbers_and_names_do_not_meet_by_chance() -> None:
+    named, numbers = logs(TEXTS), logs([2, 0, 0, 2, 1, 0], source="numbers.csv")
+    with pytest.raises(IlbrlError, match=r"numbers\.csv: its actions are numbers.*--action-names left right stay"):
+        same_actions([named, numbers])
+    stated = Reading(action_names=("left", "right", "stay"))
+    assert same_actions([named, stated.completed(numbers)])[1].action_names == named.action_names
+    assert [part.num_actions for part in same_choices([numbers, logs([0, 3, 0, 0, 0, 0])])] == [4, 4]
+
+
+def test_whole_numbers_in_a_column_of_floats_are_choices_where_they_are_declared() -> None:
+    floats = logs([0.0, 1.0, 0.0, 2.0, 0.0, 0.0])
+    assert not floats.discrete
+    assert Reading(num_actions=3).completed(floats).actions.tolist() == [0, 1, 0, 2, 0, 0]
+    with pytest.raises(IlbrlError, match=r"the action 0\.5 in row 1 is no whole number"):
+        Reading(num_actions=3).completed(logs([0, 0.5, 0, 0, 0, 0]))
+    with pytest.raises(IlbrlError, match="its actions are 2 real numbers each"):
+        Reading(num_actions=3).completed(logs(np.zeros((6, 2))))
 
 
 def test_numbers_that_are_no_choices() -> None:

@@ -4,7 +4,8 @@ import pytest
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset
 from ilbrl.learning.batches import Spec
-from ilbrl.rewards import indicator, soft_support
+from ilbrl.rewards import Labelling, Labels, indicator, soft_support
+from ilbrl.rewards.neighbours import nearest_within
 
 
 def dataset(observations, actions, source="logs", episode=5) -> Dataset:
@@ -94,3 +95,86 @@ def test_other_shapes_by_hand():
     np.testing.assert_allclose(
         np.diff(soft_support.rank_reward(farther, 2)[[6, 2, 3]]), [0.95 / 6, 0.95 * 2 / 6], rtol=1e-5
     )
+
+
+# --- discrete actions -------------------------------------------------------------------------------------------------
+
+
+def choosing(observations, actions, source="logs", names=("left", "stay", "right")) -> Dataset:
+    observations, n = np.asarray(observations, np.float32)[:, None], len(actions)
+    return Dataset(
+        observations, np.array(actions), observations, np.zeros(n, bool), np.zeros(n, bool),
+        action_names=names, source=source,
+    )  # fmt: skip
+
+
+PLAIN = Spec(np.zeros(1, np.float32), np.ones(1, np.float32), np.zeros(1), np.full(1, 2.0), 3)  # nothing is rescaled
+
+
+def test_only_expert_steps_with_the_same_action_are_near():
+    expert = choosing([0.0, 10.0], [0, 1], "expert")
+    other = choosing([9.0, 9.0, 0.0, 0.0], [0, 1, 2, 0])
+    labels = soft_support.label_steps(expert, other, PLAIN, quiet=True)
+    np.testing.assert_array_equal(labels.distance, [0, 0, 9, 1, np.inf, 0])
+    np.testing.assert_array_equal(labels.nearest, [0, 1, 0, 1, -1, 0])
+    np.testing.assert_allclose(labels.reward, [1, 1, 0, 2 / 3, 0, 1], rtol=1e-6)
+    assert (labels.d_max, labels.action_distance) == (9.0, None)
+
+
+def test_another_action_may_be_a_stated_distance_away(tmp_path):
+    expert = choosing([0.0, 10.0], [0, 1], "expert")
+    other = choosing([9.0, 9.0, 0.0, 4.0], [0, 1, 2, 2])
+    labels = soft_support.label_steps(expert, other, PLAIN, action_distance=3.0, quiet=True)
+    np.testing.assert_allclose(labels.distance, [0, 0, np.sqrt(1 + 9), 1, 3, 5], rtol=1e-6)
+    np.testing.assert_array_equal(labels.nearest, [0, 1, 1, 1, 0, 0])
+    labels.save(tmp_path / "labels.npz")
+    assert Labels.load(tmp_path / "labels.npz").action_distance == 3.0
+
+
+def test_a_neighbour_of_the_same_action_is_that_of_brute_force():
+    rng = np.random.default_rng(0)
+    sizes = {"expert": 300, "logs": 1000}
+    drawn = {name: (rng.normal(100, 0.01, (n, 5)), rng.integers(0, 4, n)) for name, n in sizes.items()}
+    distance, number = nearest_within(*drawn["logs"], *drawn["expert"], quiet=True)
+    table = np.linalg.norm(drawn["logs"][0][:, None] - drawn["expert"][0], axis=-1)
+    table[drawn["logs"][1][:, None] != drawn["expert"][1]] = np.inf
+    np.testing.assert_array_equal(number, table.argmin(1))
+    np.testing.assert_allclose(distance, table.min(1), rtol=1e-12)
+
+
+def test_an_explanation_names_both_actions():
+    expert, other = choosing([0.0, 10.0], [0, 1], "expert"), choosing([9.0, 0.0], [0, 2])
+    for apart, nearest in ((None, "left"), (3.0, "stay")):
+        labels = soft_support.label_steps(expert, other, PLAIN, action_distance=apart, quiet=True)
+        features = soft_support.standard_features(PLAIN, action_distance=apart)
+        why = soft_support.explain(labels, expert, other, features, 2)
+        assert (why.action, why.nearest_action) == ("left", nearest)
+        np.testing.assert_allclose(np.linalg.norm(why.per_feature), why.distance, rtol=1e-6)
+    labels = soft_support.label_steps(expert, other, PLAIN, quiet=True)
+    why = soft_support.explain(labels, expert, other, soft_support.standard_features(PLAIN), 3)
+    assert (why.action, why.nearest_action, why.nearest_step, why.reward) == ("right", None, None, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [
+        ("root", [1, 1, 0, 1, 0]),
+        ("exponential", [1, 1, np.exp(-0.5), 1, 0]),
+        ("rank", [1, 1, 0.95 * 2 / 3, 1, 0]),
+        ("indicator", [1, 1, 0, 1, 0]),
+    ],
+)
+def test_every_shape_is_1_on_the_expert_and_0_without_neighbour(shape, expected):
+    expert, other = choosing([0.0, 10.0], [0, 1], "expert"), choosing([9.0, 0.0, 0.0], [1, 0, 2])
+    cfg = soft_support.SupportReward(reward_shape=shape)
+    found = soft_support.rewarded(Labelling(expert, other, PLAIN, [cfg, cfg], [0, 1], quiet=True))
+    np.testing.assert_allclose(found.rewards, expected, rtol=1e-6)
+    assert found.set_of is None
+
+
+def test_members_with_other_distances_between_actions_have_rewards_of_their_own():
+    expert, other = choosing([0.0, 10.0], [0, 1], "expert"), choosing([9.0, 0.0], [1, 2])
+    cfgs = [soft_support.SupportReward(action_distance=apart) for apart in (2.0, 4.0, 2.0)]
+    found = soft_support.rewarded(Labelling(expert, other, PLAIN, cfgs, [0, 0, 0], quiet=True))
+    assert found.set_of == [0, 1, 0]
+    np.testing.assert_allclose(found.rewards[:, 2], [1 - np.sqrt(1 / 2), 1 - np.sqrt(1 / 4)], rtol=1e-6)

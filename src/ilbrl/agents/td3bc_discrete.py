@@ -4,14 +4,18 @@ What was an expectation over one action is a sum over all A of them, in closed f
 
     y   = r + γ · (1 − terminal) · Σ_a π′(a | s′) · min_i Q′_i(s′, a)
     L_Q = Σ_i mean (Q_i(s, a) − y)²
-    V   = Σ_a π(a | s) · Q₁(s, a)
-    L_π = −λ · mean V / mean |V|  −  mean_b w_b · log π(a_b | s_b)
+    D   = mean_b mean_a |Q₁(s_b, a) − mean_a′ Q₁(s_b, a′)|           how much the choice of action matters
+    L_π = −λ · mean_b Σ_a π(a | s_b) · Q₁(s_b, a) / (0.1 · D)  −  mean_b w_b · log π(a_b | s_b)
 
 The rest is td3bc.py's: delay, targets, weights and their mean, bounds, LayerNorm, average of the actor, second actor.
-There is no noise on the target's action (`policy_noise`, `noise_clip`): it smooths over neighbouring actions, and
-discrete ones have no neighbours. `critic_penalty` is β E ‖a − a′‖² of one-hot rows, 2 β (1 − π′(a′ | s′)).
 
-λ is not comparable with that of real-valued actions: a cross-entropy of 1 is much where a squared error of 1 is more.
+The Q term is divided by D, where td3bc.py divides by mean |Q|. One wrong action among good ones costs a hundredth of Q
+at γ = 0.99. That moves a real-valued action a little, but cannot outweigh the logarithm in L_π: with mean |Q|, λ = 1 is
+cloning alone. 0.1 is ours, so that λ has the same range for both kinds of actions (docs/paper.md).
+
+There is no noise on the target's action (`policy_noise`, `noise_clip`): it smooths over neighbouring actions, and
+discrete ones have no neighbours. `critic_penalty` is β E ‖a − a′‖² of one-hot rows, 2 β (1 − π′(a′ | s′)). Networks of
+more than 16 actions run without the fused kernels.
 """
 
 from __future__ import annotations
@@ -27,6 +31,8 @@ from ilbrl.agents.td3bc import Config, State
 from ilbrl.learning import nets
 from ilbrl.learning.batches import Batch, Spec
 from ilbrl.learning.population import Learner
+
+SHARE = 0.1  # of D: a difference between actions that weighs as much as cloning at λ = 1
 
 
 def init(cfg: Config, spec: Spec, key: jax.Array) -> State:
@@ -53,19 +59,24 @@ def critic_loss(critic: nets.Params, cfg: Config, batch: Batch, target: jax.Arra
 def actor_loss(
     actor: nets.Params, critic: nets.Params, cfg: Config, batch: Batch, lam: float | jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """−λ mean V / mean |V| − mean w · log π(a | s), and the cloning term alone."""
+    """−λ mean Σ_a π Q₁ / (0.1 D) − mean w · log π(a | s), and the cloning term alone."""
     log_chances = nets.categorical(actor, batch.observations, cfg.dtype)
-    values = (jnp.exp(log_chances) * nets.first_stacked(critic, batch.observations, cfg.dtype)).sum(-1)
+    values = nets.first_stacked(critic, batch.observations, cfg.dtype)
     cloning = -(td3bc.weights(cfg, batch) * (log_chances * batch.actions).sum(-1)).mean()
-    scale = jax.lax.stop_gradient(jnp.abs(values).mean())
-    return -lam * values.mean() / scale + cloning, cloning
+    gain = (jnp.exp(log_chances) * values).sum(-1).mean()
+    return -lam * gain / (SHARE * spread(values)) + cloning, cloning
 
 
-STEP = partial(td3bc.step, losses=td3bc.Losses(bootstrap_target, critic_loss, actor_loss))
+def spread(values: jax.Array) -> jax.Array:
+    """D of [B, A] values; a little more than 0 where there is but one action."""
+    return jnp.maximum(jnp.abs(values - values.mean(-1, keepdims=True)).mean(), 1e-6)
+
+
+LOSSES = td3bc.Losses(bootstrap_target, critic_loss, actor_loss)
 
 SOLVER = Solver(
     Config,
-    Learner(init, STEP, td3bc.period),
+    Learner(init, partial(td3bc.step, losses=LOSSES), td3bc.period),
     td3bc.actor_layers,
     largest_value=td3bc.SOLVER.largest_value,
     needs=td3bc.SOLVER.needs,

@@ -133,7 +133,9 @@ def _observations(policy: Policy) -> str:
 
 def _actions(policy: Policy) -> str:
     if policy.head == "categorical":
-        return f"one of 0 … {policy.layers[-1].units - 1}"
+        names = policy.action_names or ()
+        called = ", ".join(f"{number} {name}" for number, name in enumerate(names[:20]) if name != str(number))
+        return f"one of 0 … {policy.layers[-1].units - 1}" + (f": {called}" + " …" * (len(names) > 20)) * bool(called)
     bounds = sorted({(float(low), float(high)) for low, high in zip(policy.action_low, policy.action_high)})
     if len(bounds) == 1:
         return f"{policy.act_dim} numbers, each from {bounds[0][0]:g} to {bounds[0][1]:g}"

@@ -76,6 +76,14 @@ class Policy:
         return self.layers[-1].units if self.head == "categorical" else None
 
     @property
+    def action_names(self) -> tuple[str, ...] | None:
+        """What the actions of a categorical policy are called, in the order of their numbers; None: not known."""
+        names = self.metadata.get("action_names")
+        if not isinstance(names, list | tuple) or len(names) != self.num_actions:
+            return None
+        return tuple(map(str, names))
+
+    @property
     def action_affine(self) -> tuple[np.ndarray, np.ndarray]:
         """Centre and half-range of the bounds: a squashed answer in [−1, 1] becomes centre + half_range · answer."""
         return (self.action_high + self.action_low) / 2, (self.action_high - self.action_low) / 2
