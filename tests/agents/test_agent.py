@@ -82,7 +82,7 @@ def test_other_rewards_do_not_continue_a_checkpoint(tmp_path):
 def test_labels_that_are_known_are_not_computed_again(monkeypatch):
     agent, cfg = AGENTS["ilbrl"], AGENTS["ilbrl"].presets["default"]
     fresh = prepare(agent, EXPERT, OTHERS, [cfg], [0], quiet=True)
-    monkeypatch.setattr(soft_support, "nearest", lambda *_: pytest.fail("searched again"))
+    monkeypatch.setattr(soft_support, "nearest_of_blocks", lambda *_: pytest.fail("searched again"))
     reused = prepare(agent, EXPERT, OTHERS, [cfg], [0], labels=LABELS, quiet=True)
     for name, column in fresh.feed.shared.items():
         np.testing.assert_array_equal(column, reused.feed.shared[name])

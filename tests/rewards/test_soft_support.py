@@ -5,7 +5,7 @@ from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset
 from ilbrl.learning.batches import Spec
 from ilbrl.rewards import Labelling, Labels, indicator, soft_support
-from ilbrl.rewards.neighbours import nearest_within
+from ilbrl.rewards.neighbours import nearest_of_blocks
 
 
 def dataset(observations, actions, source="logs", episode=5) -> Dataset:
@@ -135,9 +135,11 @@ def test_a_neighbour_of_the_same_action_is_that_of_brute_force():
     rng = np.random.default_rng(0)
     sizes = {"expert": 300, "logs": 1000}
     drawn = {name: (rng.normal(100, 0.01, (n, 5)), rng.integers(0, 4, n)) for name, n in sizes.items()}
-    distance, number = nearest_within(*drawn["logs"], *drawn["expert"], quiet=True)
-    table = np.linalg.norm(drawn["logs"][0][:, None] - drawn["expert"][0], axis=-1)
-    table[drawn["logs"][1][:, None] != drawn["expert"][1]] = np.inf
+    (queries, asking), (points, theirs) = drawn["logs"], drawn["expert"]
+    blocks = (queries[start : start + 300] for start in range(0, 1000, 300))
+    distance, number = nearest_of_blocks(blocks, 1000, points, quiet=True, groups=(asking, theirs))
+    table = np.linalg.norm(queries[:, None] - points, axis=-1)
+    table[asking[:, None] != theirs] = np.inf
     np.testing.assert_array_equal(number, table.argmin(1))
     np.testing.assert_allclose(distance, table.min(1), rtol=1e-12)
 
