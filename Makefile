@@ -6,7 +6,7 @@ DOCS_READY := .venv/.ready-docs
 
 GPU_TESTS := tests/learning tests/agents tests/rewards
 
-.PHONY: demo test test-slow test-gpu lint type bench docs wheel clean
+.PHONY: demo test test-slow test-gpu lint type bench docs wheel wheel-smoke clean
 
 demo: $(READY)
 	$(BIN)/ilbrl demo
@@ -43,6 +43,10 @@ docs: $(DOCS_READY)
 
 wheel: $(READY)
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+
+# Wheel and sdist in dist, tried in clean environments of every Python from 3.11 to 3.14 that is here.
+wheel-smoke:
+	$(PYTHON) scripts/try_wheel.py
 
 clean:
 	rm -rf .venv dist build .pytest_cache .ruff_cache

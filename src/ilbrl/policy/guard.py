@@ -24,6 +24,14 @@ class Guard:
     each number was outside) and `refused` count what was seen, refused observations included.
     """
 
+    policy: Policy
+    outside: Outside
+    low: np.ndarray
+    high: np.ndarray
+    observations: int
+    refused: int
+    outside_range: np.ndarray
+
     def __init__(
         self,
         policy: Policy,
