@@ -55,6 +55,7 @@ def test_two_demonstrations_and_one_log_are_enough(linear, logs):
     evidence = ope.Evidence.of({"expert": logs["expert"].episodes(range(2)), "logs": logs["logs"]})
     assert evidence.horizon == 30
     assert evidence.without("expert") is not None
+    assert evidence.without("logs") is None  # 60 rows of 1,260 would be left
     alone = ope.Evidence.of({"expert": logs["expert"].episodes(range(1))})
     assert alone.without("expert") is None
 

@@ -1,6 +1,7 @@
 """The verdict, on made-up estimates: each reason by itself, and what it speaks about."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -63,6 +64,8 @@ def test_what_was_not_checked_off_the_logs_asks_for_care():
     assert trust.verdict == "care"
     assert trust.unseen is None
     assert "no known policy was valued without its own logs" in trust.reasons[0]
+    partly = report(GOOD, unseen=replace(GOOD, policies={"low": GOOD["low"]}))
+    assert "not every known policy was valued without its own logs" in partly.reasons[0]
 
 
 def test_one_known_policy_shows_no_order():

@@ -120,7 +120,8 @@ def calibrate(
             makers = [k for k in known if k.log == made]
             rest = evidence if made is None else evidence.without(made)
             if rest is None:
-                notes = (*notes, f"without the log {made} nothing is left to learn from")
+                named = ", ".join(k.name for k in makers)
+                notes = (*notes, f"{named} was not valued without the log {made}: too few rows would be left")
                 continue
             found = seen
             if made is not None:

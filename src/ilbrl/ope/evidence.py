@@ -33,6 +33,7 @@ SEARCHED = 20_000  # rows of the other logs, spread evenly, among which d_max is
 HELD_OUT = 2 / 7  # the paper's: 200,000 of the 700,000 transitions for evaluation
 FEWEST_EPISODES = 10  # complete ones, for some to be held out
 FEWEST_STARTS = 20  # held-out initial states; with fewer, those of all episodes serve
+FEWEST_LEFT = 0.1  # of all rows, for what is left without a log to say anything about policies
 PIECE = 4096  # rows labelled at a time
 
 
@@ -239,11 +240,20 @@ class Evidence:
         return concatenate(list(self.logs.values()))
 
     def without(self, log: str) -> Evidence | None:
-        """The same without the rows of one log; None where nothing would be left. Initial states and horizon stay."""
+        """The same without the rows of one log; initial states and horizon stay.
+
+        None where too little would be left: what then fails are the models of a few rows, not those of all.
+        """
         rest, training = (
             {name: data for name, data in part.items() if name != log} for part in (self.logs, self.training)
         )
-        return replace(self, logs=rest, training=training) if rest else None
+        left = replace(self, logs=rest, training=training)
+        return left if left.rows >= FEWEST_LEFT * self.rows else None
+
+    @property
+    def rows(self) -> int:
+        """Of all logs, those included that policies were trained on."""
+        return sum(len(data) for part in (self.logs, self.training) for data in part.values())
 
     def rewarded(self, episodes: Dataset) -> Dataset:
         """Other episodes with the reward that is valued here."""

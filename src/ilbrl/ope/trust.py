@@ -25,7 +25,7 @@ CUT_OFF = 0.01
 FARTHER = 1.5  # times the farthest known policy with its own logs: the verdict covers policies up to this distance
 
 Word = Literal["trust", "care", "distrust"]
-SAYINGS: Mapping[Word, str] = {"trust": "trust it", "care": "use with care", "distrust": "do not trust it"}
+SAYINGS: Mapping[str, str] = {"trust": "trust it", "care": "use with care", "distrust": "do not trust it"}
 
 RULE = (
     "Distrust: the value of a known policy is void; two known policies come out in the wrong order, or three or more"
@@ -84,7 +84,8 @@ def trust_report(
         mild += _lesser_reasons(check, where)
     mild += _reservations(known, truths, seen)
     if len(views) == 1:
-        mild.append("no known policy was valued without its own logs: how it does on policies off the logs is unknown")
+        which = "not every" if unseen else "no"
+        mild.append(f"{which} known policy was valued without its own logs: how it does off the logs is unknown")
     right, tried = agreement
     if views[""].rank_error == 0 and right <= tried / 2:
         mild.append(f"only {right} of {tried} settings order the known policies rightly: that may be luck")
