@@ -18,9 +18,10 @@ from ilbrl.results import read_run
 from ilbrl.results.schema import Scores
 from ilbrl.study import audit, final, logs, session
 from ilbrl.study import run as phases
+from ilbrl.study.estimator import estimator_of
 from ilbrl.study.logs import load_logs, split
 from ilbrl.study.run import reveal
-from ilbrl.study.study import Final, Study
+from ilbrl.study.study import Data, Final, Study
 
 
 @pytest.fixture
@@ -225,10 +226,29 @@ def test_a_run_without_a_finished_job_claims_nothing(tiny, tmp_path):
     missing = replace(tiny, data=replace(tiny.data, expert="nowhere.npz"))
     with pytest.raises(IlbrlError, match="nowhere"):
         missing.run(tmp_path / "run", quiet=True)
-    assert session.claim(tmp_path / "run", tiny, change=False)[0].startswith("data.expert: nowhere.npz")
+    _, changed = session.claim(tmp_path / "run", tiny, change=False)
+    assert changed[0].startswith("data.expert: nowhere.npz")
     (tmp_path / "run" / "jobs" / "train-1").mkdir()
     with pytest.raises(IlbrlError, match="belongs to another study"):
         session.claim(tmp_path / "run", missing, change=False)
+
+
+def test_what_began_on_a_gpu_goes_on_elsewhere_with_the_same_models(tmp_path, monkeypatch):
+    study = Study(data=Data("demos.npz", "logs.npz"))
+    monkeypatch.setattr("jax.default_backend", lambda: "gpu")
+    begun, _ = session.claim(tmp_path, study, change=False)
+    monkeypatch.setattr("jax.default_backend", lambda: "cpu")
+    assert estimator_of(study).config.size == "small"  # what it would be in a folder of its own
+    continued, changed = session.claim(tmp_path, study, change=False)
+    assert continued == begun == Study.load(tmp_path / "study.toml")
+    assert changed == []
+    assert estimator_of(continued).config.size == "large"
+
+
+def test_a_folder_of_an_earlier_version_gets_a_way_out(tmp_path):
+    (tmp_path / "study.toml").write_text('[data]\nexploratory = "logs.npz"\n')
+    with pytest.raises(IlbrlError, match=r"has data\.logs.*continue it with that one .*or use another folder"):
+        session.claim(tmp_path, Study(), change=False)
 
 
 def test_somebodys_own_study_file_is_not_replaced(tiny, tmp_path):

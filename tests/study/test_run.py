@@ -43,7 +43,8 @@ def test_what_a_study_leaves_behind(finished, tiny):
     for name in ("ilbrl", "bc"):
         exported = sorted(path.name for path in (finished / "policies" / name).iterdir())
         assert exported == ["best.safetensors", "seed0.safetensors", "seed1.safetensors"]
-    best = Policy.load(finished / selection["overall"]["policy"])
+    assert selection["overall"]["policy"] == "policies/best.safetensors"
+    best = Policy.load(finished / "policies/best.safetensors")
     assert best.metadata["study"] == "tiny"
     assert best.metadata["offline_value"] == selection["overall"]["value"]
     stages = {row["stage"] for row in read_csv(finished / "values.csv")}

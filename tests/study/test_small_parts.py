@@ -12,7 +12,7 @@ from ilbrl.base.records import from_json, to_plain
 from ilbrl.results.schema import Chosen, KnownRecord, Selection, TrustRecord, TuningRecord
 from ilbrl.results.tables import Candidate
 from ilbrl.rewards import Labels
-from ilbrl.study.duration import COMPILING, in_words, seconds_of
+from ilbrl.study.duration import COMPILING, seconds_of
 from ilbrl.study.estimator import estimate_records, estimator_of
 from ilbrl.study.jobs import counted
 from ilbrl.study.run import warned
@@ -142,10 +142,3 @@ def test_warnings_are_about_the_policies_that_were_selected():
     assert "above the best known policy (10), where nothing was checked: bc (12)" in trust["value_warning"]
     near = to_plain(warned(tuning, found, Selection({"bc": Chosen(configuration=1, best_seed=0, value=10.5)})).trust)
     assert near["distance_warning"] is near["value_warning"] is None
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(0.4, "0 s"), (59.4, "59 s"), (60, "1 min 0 s"), (185, "3 min 5 s"), (7800, "2 h 10 min")]
-)
-def test_durations(seconds, text):
-    assert in_words(seconds) == text

@@ -129,7 +129,7 @@ def fit(
     layout, packed = feeding.pack(feed)
     places = feeding.places(feed, members)
     started, parts = time.monotonic(), []
-    with progress(label, updates * members, "updates", quiet) as advance:
+    with progress(label, updates * members, "updates", quiet, "fewer updates, seeds or members") as advance:
         for number, group in enumerate(groups):
             inputs = jax.tree.map(lambda leaf, group=group: leaf[group], (cfg, places, np.asarray(seeds), limits))
             known = {"configs": [asdict(c) for c in configs[group]], "seeds": [int(seed) for seed in seeds[group]]}
@@ -183,6 +183,8 @@ def _train(loop: Loop, inputs: Any, kept: Checkpoint, log: Log | None, advance: 
     advance(done * members)
     while done < loop.updates:
         length = min(loop.chunk, loop.updates - done)
+        if done == before:
+            advance(0, note="compiling")
         program = _compile(loop.learner, loop.layout, mesh, length, loop.period, loop.probe)
         started = time.monotonic()
         population, info = program(population, cfg, place, loop_keys, limit, packed, done)

@@ -177,6 +177,8 @@ class Estimator:
     """Whether `choices` are degrees of pessimism, among which rank errors alone decide."""
     seeds: int = 1
     """Evaluation seeds, where the user names no number."""
+    of_machine: tuple[str, ...] = ()
+    """Settings whose default suits the machine: a study writes them down when it begins, and keeps them elsewhere."""
 
     def changed(self, changes: Mapping[str, Any], config: Any = None) -> Any:
         """`config` (by default the estimator's) with some of its settings changed; `part.name` reaches into a part."""

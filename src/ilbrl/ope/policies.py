@@ -167,18 +167,23 @@ def logged_variant(policy: Evaluable) -> Variant:
     return "sampled" if isinstance(policy, Policy) and policy.head == "tanh_gaussian" else "mean"
 
 
-def clones(evidence: Evidence, updates: int = 20_000, seed: int = 0, quiet: bool = False) -> list[Known]:
+def clones(
+    evidence: Evidence, updates: int = 20_000, seed: int = 0, config: Any = None, quiet: bool = False
+) -> list[Known]:
     """A clone of every log, for want of known policies: its rollouts are compared with the log's held-out episodes.
+
+    config: of behaviour cloning; by default its own.
 
     A clone is not the policy that made the log, and the log's returns are not the clone's: where the two differ, the
     clone may be at fault as well as the estimator. So a calibration on clones ends in *use with care* at best.
     """
     from ilbrl.agents.fit import fit
 
-    return [
-        clone_of(name, fit("bc", log, log, seeds=[seed], updates=updates, quiet=quiet).policies[0], evidence)
+    found = {
+        name: fit("bc", log, log, config=config, seeds=[seed], updates=updates, quiet=quiet)
         for name, log in evidence.logs.items()
-    ]
+    }
+    return [clone_of(name, learned.policies[0], evidence) for name, learned in found.items()]
 
 
 def clone_of(log: str, policy: Policy, evidence: Evidence) -> Known:

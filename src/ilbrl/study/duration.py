@@ -17,26 +17,47 @@ import jax
 import jax.numpy as jnp
 
 from ilbrl.agents import AGENTS
+from ilbrl.base.progress import in_words
 from ilbrl.base.records import from_json
 from ilbrl.learning.batches import Spec
 from ilbrl.study.estimator import estimator_of
+from ilbrl.study.evaluation import cloning_config
 from ilbrl.study.jobs import Job
 from ilbrl.study.logs import Parts
 from ilbrl.study.study import Study
+from ilbrl.study.training import updates_of
 
 COMPILING = 8.0  # seconds of each job that are not updates: compilation above all
-EFFICIENCY = 0.6  # of the probe's rate that training reaches with its many small operations
-SIDE, PRODUCTS = 256, 100  # of the probe: square matrices as large as a usual layer
-SHORTER = "fewer --configurations, --seeds or --updates make it shorter"
+EFFICIENCY = 1.2  # of the probe's rate: what populations of agents reach
+MODELS = 0.5  # of theirs: what models of the dynamics reach, with their LayerNorm and SiLU
+SIDE, PRODUCTS, PROBING = 256, 100, 0.3  # of the probe: matrices as large as a usual layer, products, seconds
 
 
 def time_ahead(study: Study, parts: Parts, missing: Sequence[Job]) -> str | None:
-    """A sentence about jobs that are still to be done, and about valuing what they train; None where none is."""
+    """Sentences about jobs that are still to be done, and about valuing what they train; None where none is."""
     if not missing:
         return None
     rate = EFFICIENCY * operations_per_second()
-    seconds = sum(seconds_of(job, study, parts, rate) for job in missing)
-    return f"about {in_words(seconds)} ahead on this machine, estimated from a short probe; {SHORTER}"
+    training = sum(seconds_of(job, study, parts, rate) for job in missing if job.kind == "train")
+    checking = sum(seconds_of(job, study, parts, rate) for job in missing if job.kind != "train")
+    policies = sum(job.members for job in missing if job.kind == "train")
+    parted = [
+        f"{policies} policies of {updates_of(study, parts):,} updates {in_words(training)}" if training else "",
+        f"the evaluator {in_words(checking)}" if checking else "",
+    ]
+    said = f"about {in_words(training + checking)} ahead on this machine, estimated from a short probe"
+    return f"{said}: {', '.join(filter(None, parted))}{_shorter(study, training)}"
+
+
+def _shorter(study: Study, training: float) -> str:
+    """What would spare half of the training, where it is long enough to care."""
+    fields = {"--configurations": study.search.configurations, "--seeds": study.training.seeds}
+    option = next((name for name, value in fields.items() if value > 1), None)
+    if option is None or training < 60:
+        return ""
+    fewer = fields[option] // 2
+    spared = training * (1 - fewer / fields[option])
+    return f"; {option} {fewer} would save {in_words(spared)}"
 
 
 def seconds_of(job: Job, study: Study, parts: Parts, rate: float) -> float:
@@ -49,8 +70,8 @@ def seconds_of(job: Job, study: Study, parts: Parts, rate: float) -> float:
         operations = job.updates * agent_operations(job.inputs["algorithm"], config, spec) + evaluated * valuing
         return 2 * COMPILING + operations / rate  # training, and the evaluation of what it trains
     if job.kind == "clone":
-        return COMPILING + job.updates * agent_operations("bc", AGENTS["bc"].presets["default"], spec) / rate
-    return COMPILING + job.updates * valuing / rate
+        return COMPILING + job.updates * agent_operations("bc", cloning_config(study), spec) / rate
+    return COMPILING + job.updates * valuing / rate / MODELS
 
 
 def agent_operations(algorithm: str, config: Any, spec: Spec) -> float:
@@ -69,7 +90,7 @@ def mlp_operations(config: Any, spec: Spec) -> float:
 
 
 def operations_per_second() -> float:
-    """Multiplications and additions, measured in a fraction of a second."""
+    """Multiplications and additions, measured in a fraction of a second; a busy machine does fewer."""
 
     @jax.jit
     def multiply(matrix: jax.Array) -> jax.Array:
@@ -77,16 +98,8 @@ def operations_per_second() -> float:
 
     matrix = jnp.eye(SIDE)
     multiply(matrix).block_until_ready()  # compiled here
-    started = time.perf_counter()
-    multiply(matrix).block_until_ready()
-    return 2.0 * SIDE**3 * PRODUCTS / (time.perf_counter() - started)
-
-
-def in_words(seconds: float) -> str:
-    """`41 s`, `3 min 5 s`, `2 h 10 min`."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
+    done, started, took = 0, time.perf_counter(), 0.0
+    while took < PROBING:
+        multiply(matrix).block_until_ready()
+        done, took = done + PRODUCTS, time.perf_counter() - started
+    return 2.0 * SIDE**3 * done / took

@@ -53,6 +53,22 @@ def estimator_of(study: Study) -> Valuer:
     return Valuer(with_settings(estimator, changes), config, seeds, estimator.blind if blind is None else blind)
 
 
+def settled(study: Study, begun: Study | None = None) -> Study:
+    """The study with those settings written down that its estimator would choose by the machine.
+
+    They are those of `begun`, the study as an earlier run in its folder wrote it, or else what suits this machine: what
+    began on a GPU goes on without one, with the same jobs.
+    """
+    estimator, asked = ope.find(study.evaluation.estimator), study.evaluation.settings
+    earlier: Mapping[str, str] = {}
+    if begun is not None and begun.evaluation.estimator == estimator.name:
+        earlier = begun.evaluation.settings
+    usual = estimator.Config()
+    left_open = [name for name in estimator.of_machine if name not in asked]
+    found = {name: earlier.get(name, str(getattr(usual, name))) for name in left_open}
+    return replace(study, evaluation=replace(study.evaluation, settings=asked | found))
+
+
 def with_settings(estimator: ope.Estimator, changes: Mapping[str, Any]) -> ope.Estimator:
     """The estimator, whose choices all have these settings; a change may make two of them alike."""
 

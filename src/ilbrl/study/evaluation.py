@@ -9,18 +9,22 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ilbrl import ope
-from ilbrl.base.records import from_json, write_csv
+from ilbrl.agents import AGENTS
+from ilbrl.base.records import from_json, to_plain, write_csv
 from ilbrl.policy import Policy
 from ilbrl.results.schema import EvaluatedPolicy, EvaluatedRecord, TrainedRecord, TuningRecord
 from ilbrl.results.tables import ValueRow
 from ilbrl.study.estimator import changes_of, estimate_records, estimator_of, tuning_record, with_settings
 from ilbrl.study.jobs import Assignment, Job, counted, fingerprint
 from ilbrl.study.logs import Parts
+from ilbrl.study.search import ranges_of
 from ilbrl.study.study import Study
+from ilbrl.study.training import updates_of
 
 CLONING = 20_000  # updates of a clone at most; never more than a candidate's
 
@@ -43,9 +47,20 @@ def cloning_job(study: Study, parts: Parts) -> Job | None:
     """None: policies are known, and no clone has to stand in for them."""
     if parts.known:
         return None
-    inputs = {"updates": min(CLONING, study.training.updates), "seed": study.policy_seeds[0], "data": _data(parts)}
+    inputs = {
+        "updates": min(CLONING, updates_of(study, parts)),
+        "config": to_plain(cloning_config(study)),
+        "seed": study.policy_seeds[0],
+        "data": _data(parts),
+    }
     logs = len(parts.evidence.logs)
     return Job("clone", inputs, updates=logs * inputs["updates"], members=logs)
+
+
+def cloning_config(study: Study) -> Any:
+    """That of behaviour cloning, with networks as large as the study's."""
+    hidden, usual = ranges_of(study.search, "bc").get("hidden"), AGENTS["bc"].presets["default"]
+    return usual if hidden is None else replace(usual, hidden=hidden.draw(0.0))
 
 
 def jobs_before(study: Study, parts: Parts) -> list[Job]:
@@ -55,11 +70,13 @@ def jobs_before(study: Study, parts: Parts) -> list[Job]:
 
 def calibration_job(study: Study, parts: Parts) -> Job:
     chosen, prepared = estimator_of(study), preparation_job(study, parts)
-    policies = len(parts.known or parts.evidence.logs)
+    makers = [known.log for known in parts.known] or list(parts.evidence.logs)
+    policies = len(makers)
     settings = chosen.estimator.choices(chosen.config, parts.evidence).configs
     valued = policies * sum(chosen.estimator.updates(c, chosen.seeds) for c in settings)
     # a preparation more for each known policy, of evidence without its own logs
-    unseen = 0 if prepared is None or not chosen.blind else prepared.updates * policies
+    left = [log for log in set(makers) if log is not None and parts.evidence.without(log) is not None]
+    unseen = 0 if prepared is None or not chosen.blind else prepared.updates * len(left)
     return Job(
         "calibrate",
         chosen.inputs
@@ -120,10 +137,12 @@ def prepare_estimator(task: Assignment) -> None:
 
 def clone_logs(task: Assignment) -> None:
     """A policy file for each log."""
-    for clone in ope.clones(task.parts.evidence, task.inputs["updates"], task.inputs["seed"], quiet=True):
+    inputs = task.inputs
+    config = from_json(AGENTS["bc"].Config, inputs["config"], "a cloning job")
+    for clone in ope.clones(task.parts.evidence, inputs["updates"], inputs["seed"], config, quiet=True):
         assert isinstance(clone.policy, Policy)
         clone.policy.save(_file(task.folder, clone.log))
-        task.report(task.inputs["updates"])
+        task.report(inputs["updates"])
     task.finish({"clones": list(task.parts.evidence.logs)})
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from ilbrl import envs, ope
 from ilbrl.base.errors import IlbrlError
+from ilbrl.base.progress import in_words
 from ilbrl.base.records import read_json
 from ilbrl.policy import Policy
 from ilbrl.results.folder import remedy
@@ -31,7 +32,7 @@ from ilbrl.results.tables import (
     with_scores,
 )
 from ilbrl.study import final
-from ilbrl.study.duration import in_words, time_ahead
+from ilbrl.study.duration import time_ahead
 from ilbrl.study.estimator import estimator_of
 from ilbrl.study.evaluation import calibration_job, evaluation_job, jobs_before
 from ilbrl.study.jobs import Job, read_result
@@ -191,10 +192,16 @@ def calibrate(s: Session, parts: Parts) -> TuningRecord:
         "tuning",
         f"{tuning.estimator}: setting {(tuning.chosen or 0) + 1} of {len(tuning.configurations)} is the best on"
         f" {'the known policies' if parts.known else 'clones of the logs, for no policy behind them is known'};"
-        f" verdict: {tuning.trust.verdict} ({'; '.join(tuning.trust.reasons)})",
+        f" verdict: {tuning.trust.verdict} ({_in_short(tuning.trust.reasons)})",
         started,
     )
     return tuning
+
+
+def _in_short(reasons: Sequence[str]) -> str:
+    """The first, which is the gravest; tuning.json has all."""
+    rest = len(reasons) - 1
+    return "; ".join(reasons[:1]) + (f"; and {rest} more reason{'s' if rest > 1 else ''}" if rest > 0 else "")
 
 
 def train(s: Session, parts: Parts) -> list[Job]:
@@ -255,10 +262,10 @@ def select_and_export(s: Session, found: Sequence[Candidate], tuning: TuningReco
 
 
 def _export(s: Session, found: Sequence[Candidate], selection: Selection, tuning: TuningRecord) -> Selection:
-    """policies/, all seeds of every selected configuration; the selection with their paths."""
+    """policies/: all seeds of every selected configuration, and the one to deploy; the selection with their paths."""
     written = s.folder / ".policies.partial"
     shutil.rmtree(written, ignore_errors=True)
-    algorithms = dict(selection.algorithms)
+    algorithms, overall = dict(selection.algorithms), selection.overall
     for c in final.chosen_candidates(found, selection):
         entry = algorithms[c.algorithm]
         assert c.policy is not None
@@ -271,12 +278,12 @@ def _export(s: Session, found: Sequence[Candidate], selection: Selection, tuning
         algorithms[c.algorithm] = replace(entry, policies=(*entry.policies, f"policies/{file}"))
         if c.policy_seed == entry.best_seed:
             policy.save(written / c.algorithm / "best.safetensors")
+            if overall is not None and c.algorithm == overall.algorithm:
+                policy.save(written / "best.safetensors")
+                overall = replace(overall, policy="policies/best.safetensors")
     shutil.rmtree(s.folder / "policies", ignore_errors=True)  # killed in between, the next run makes it again
     if written.exists():
         written.rename(s.folder / "policies")
-    overall = selection.overall
-    if overall is not None:
-        overall = replace(overall, policy=f"policies/{overall.algorithm}/best.safetensors")
     return replace(selection, algorithms=algorithms, overall=overall)
 
 

@@ -14,21 +14,20 @@ from typing import Any
 
 from ilbrl.base.errors import IlbrlError
 from ilbrl.base.files import append, locked
-from ilbrl.base.progress import Advance, progress
+from ilbrl.base.progress import Advance, in_words, progress
 from ilbrl.base.records import differences, write_csv, write_json
 from ilbrl.envs.tasks import require_imported
 from ilbrl.learning.loggers import DASHBOARDS, require_dashboards
 from ilbrl.results.schema import TuningRecord
 from ilbrl.study import executors
 from ilbrl.study.audit import Auditor
-from ilbrl.study.duration import in_words
-from ilbrl.study.estimator import estimator_of
+from ilbrl.study.estimator import estimator_of, settled
 from ilbrl.study.evaluation import calibration_job, jobs_before
 from ilbrl.study.jobs import Job, Store, digest
 from ilbrl.study.logs import Parts
 from ilbrl.study.search import draw
 from ilbrl.study.study import Study
-from ilbrl.study.training import read_trained
+from ilbrl.study.training import read_trained, updates_of
 
 PHASES = ("logs", "split", "tuning", "training", "evaluation", "selection", "final")
 MOST_POLICIES = 100_000  # of one study
@@ -85,7 +84,7 @@ def open_session(
     require_dashboards(dashboards)
     if study.task is not None:
         require_imported(study.task)
-    planned_updates(study)  # checks every range and setting before anything is written
+    planned_policies(study)  # checks every range and setting before anything is written
     execute = executors.executor(executor, **(options or {}))
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -93,7 +92,7 @@ def open_session(
         raise IlbrlError(f"{str(out)[:80]}: cannot be used as a run folder ({error})") from None
     busy = f"{out}: another run is at work here ({{holder}}); wait for it, stop it, or use another folder"
     with locked(out / ".lock", busy):
-        changed = claim(out, study, change)
+        study, changed = claim(out, study, change)
         auditor = Auditor(out)
         auditor.begin(study, executor, command)
         for difference in changed:
@@ -106,14 +105,19 @@ def open_session(
             raise
 
 
-def claim(folder: Path, study: Study, change: bool) -> list[str]:
-    """Write study.toml, or check that the folder's is the same; what differs, where a `change` was asked for."""
+def claim(folder: Path, study: Study, change: bool) -> tuple[Study, list[str]]:
+    """Write study.toml, or check that the folder's is the same.
+
+    Returns the study as it is written, and what differs, where a `change` was asked for.
+    """
     path, played = folder / "study.toml", (folder / "final.json").exists()
     if played and not path.exists():
         raise IlbrlError(
             f"{folder}: holds true scores (final.json) and no study.toml that says of what; use another folder"
         )
-    changed = differences(Study.load(path), study) if path.exists() else []
+    begun = _begun(path) if path.exists() else None
+    study = settled(study, begun)
+    changed = [] if begun is None else differences(settled(begun), study)
     if changed and not (change or played or _nothing_done(folder)):
         raise IlbrlError(
             f"{folder}: belongs to another study ({'; '.join(changed)}); use another folder, or say --change to go on"
@@ -125,7 +129,17 @@ def claim(folder: Path, study: Study, change: bool) -> list[str]:
             f" no longer blind ({'; '.join(changed)}); use another folder"
         )
     study.save(path)
-    return changed
+    return study, changed
+
+
+def _begun(path: Path) -> Study:
+    try:
+        return Study.load(path)
+    except IlbrlError as error:
+        raise IlbrlError(
+            f"{error}. Its run may be one of an earlier version of ilbrl: continue it with that one (audit.json names"
+            " its commit), or use another folder"
+        ) from None
 
 
 def _nothing_done(folder: Path) -> bool:
@@ -137,7 +151,8 @@ def _nothing_done(folder: Path) -> bool:
 @contextmanager
 def showing_progress(s: Session, parts: Parts) -> Iterator[Session]:
     """The same session with a bar over all updates of the study, where standard error is a terminal."""
-    with progress(s.study.name, all_updates(s.study, parts), "updates", s.quiet) as advance:
+    quiet = s.quiet or not sys.stderr.isatty()  # the line about the time ahead has been said
+    with progress(s.study.name, all_updates(s.study, parts), "updates", quiet) as advance:
         yield replace(s, advance=advance)
 
 
@@ -158,6 +173,8 @@ def do(s: Session, parts: Parts, jobs: Sequence[Job]) -> list[Path]:
         if job.kind == "train":
             _tell_dashboards(s, job)
 
+    if missing:
+        s.advance(0, note=f"{doing()}, compiling")
     s.execute(missing, parts, s.store, lambda updates: s.advance(updates, note=doing()), done)
     s.auditor.note(jobs=s.auditor.audit.jobs | vouched)
     return [s.store.path(job.id) for job in jobs]
@@ -166,11 +183,23 @@ def do(s: Session, parts: Parts, jobs: Sequence[Job]) -> list[Path]:
 def all_updates(study: Study, parts: Parts, tuning: TuningRecord | None = None) -> int:
     """Of everything that precedes the calibration, of the calibration itself, and of the candidates."""
     before = sum(job.updates for job in (*jobs_before(study, parts), calibration_job(study, parts)))
-    return before + planned_updates(study, tuning)
+    return before + planned_updates(study, updates_of(study, parts), tuning)
 
 
-def planned_updates(study: Study, tuning: TuningRecord | None = None) -> int:
-    """Of the candidates, in training and evaluation; a calibration may find that evaluation needs fewer."""
+def planned_updates(study: Study, training: int, tuning: TuningRecord | None = None) -> int:
+    """Of the candidates, in training (of so many updates each) and evaluation.
+
+    A calibration may find that evaluation needs fewer.
+    """
+    chosen = estimator_of(study)
+    each = chosen.estimator.updates(chosen.config, chosen.seeds)
+    if tuning is not None and tuning.updates is not None:
+        each = tuning.updates * len(chosen.seeds)
+    return planned_policies(study) * (training + each)
+
+
+def planned_policies(study: Study) -> int:
+    """How many policies a study trains; what it asks of them and of the estimator is checked."""
     drawn = len(study.search.algorithms) * study.search.configurations * study.training.seeds
     if drawn > MOST_POLICIES:
         raise IlbrlError(
@@ -180,11 +209,8 @@ def planned_updates(study: Study, tuning: TuningRecord | None = None) -> int:
         )
     for name in study.search.algorithms:
         draw(study.search, name, study.seed)
-    chosen = estimator_of(study)
-    each = chosen.estimator.updates(chosen.config, chosen.seeds)
-    if tuning is not None and tuning.updates is not None:
-        each = tuning.updates * len(chosen.seeds)
-    return drawn * (study.training.updates + each)
+    estimator_of(study)
+    return drawn
 
 
 def _tell_dashboards(s: Session, job: Job) -> None:

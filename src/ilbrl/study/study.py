@@ -44,6 +44,15 @@ LIMITS: dict[str, tuple[float, float]] = {
 }
 """Field → smallest and largest value."""
 
+RENAMED = {
+    "data.exploratory": "data.logs",
+    "evaluation.grid": 'evaluation.settings.grid (with evaluation.estimator = "expected_sarsa")',
+    "evaluation.evaluation_updates": "evaluation.settings.updates",
+    "evaluation.evaluator": "evaluation.settings",
+    "evaluation.disagreement_penalty": "evaluation.settings.seed_penalty",
+}
+"""Field of earlier studies → what has its place today."""
+
 
 def preset_names() -> list[str]:
     return sorted(path.stem for path in PRESETS.glob("*.toml"))
@@ -91,8 +100,8 @@ class Training:
 
     seeds: int = 6
     """Policy seeds per configuration."""
-    updates: int = 1_000_000
-    """Of each member: 400 epochs of 2,500 minibatches in the paper."""
+    updates: int | None = None
+    """Of each member; by default about 200 passes through the training rows, 10,000 at least and 250,000 at most."""
     divergence_factor: float = DIVERGENCE_FACTOR
     """A member whose mean |Q| exceeds this many times what its rewards allow is frozen and marked."""
     members_per_job: int = 60
@@ -147,7 +156,7 @@ class Study:
         if str(path) in preset_names() and not Path(path).is_file():
             return records.read_toml(PRESETS / f"{path}.toml", Study)
         try:
-            return records.read_toml(Path(path), Study)
+            return records.read_toml(Path(path), Study, RENAMED)
         except IlbrlError as error:
             if Path(path).suffix == ".toml":
                 raise

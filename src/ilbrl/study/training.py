@@ -32,6 +32,8 @@ from ilbrl.study.study import Study
 BINS = np.linspace(0, 1, 41)
 POINTS = 200  # of a curve
 PARTS_READ = ("training_expert", "training_logs")
+PASSES, MINIBATCH = 200, 256  # through the training rows, where a study does not say how many updates
+FEWEST_UPDATES, MOST_UPDATES = 10_000, 250_000
 
 
 # --- labels -----------------------------------------------------------------------------------------------------------
@@ -67,6 +69,14 @@ def summary(labels: Labels) -> LabelsRecord:
 # --- training ---------------------------------------------------------------------------------------------------------
 
 
+def updates_of(study: Study, parts: Parts) -> int:
+    """Of each member: what the study says, or what suits the rows there are."""
+    if study.training.updates is not None:
+        return study.training.updates
+    fitting = PASSES * len(parts.composition.training) / MINIBATCH
+    return int(np.clip(round(fitting, -3), FEWEST_UPDATES, MOST_UPDATES))
+
+
 def training_jobs(study: Study, parts: Parts) -> list[Job]:
     """One per group of configurations that one compiled program can train."""
     training = study.training
@@ -78,7 +88,7 @@ def training_jobs(study: Study, parts: Parts) -> list[Job]:
 
 
 def training_job(study: Study, parts: Parts, group: Sequence[Configuration]) -> Job:
-    members, algorithm = len(group) * study.training.seeds, group[0].algorithm
+    members, algorithm, updates = len(group) * study.training.seeds, group[0].algorithm, updates_of(study, parts)
     return Job(
         "train",
         {
@@ -88,12 +98,12 @@ def training_job(study: Study, parts: Parts, group: Sequence[Configuration]) -> 
                 for c in group
             ],
             "seeds": study.policy_seeds,
-            "updates": study.training.updates,
+            "updates": updates,
             "divergence_factor": study.training.divergence_factor,
             "data": {name: parts.hashes[name] for name in PARTS_READ},
         },
         upstream=(label_job(parts).id,) if _is_labelled(algorithm) else (),
-        updates=members * study.training.updates,
+        updates=members * updates,
         members=members,
     )
 

@@ -9,7 +9,7 @@ import math
 import re
 import stat
 import tomllib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin
@@ -89,8 +89,11 @@ def write_json(path: Path, record: Any) -> None:
 # --- TOML -------------------------------------------------------------------------------------------------------------
 
 
-def read_toml(path: Path, kind: type[T]) -> T:
-    """The record in a TOML file, strictly; what the file does not name keeps its default."""
+def read_toml(path: Path, kind: type[T], renamed: Mapping[str, str] | None = None) -> T:
+    """The record in a TOML file, strictly; what the file does not name keeps its default.
+
+    renamed: a field that is no more → what has its place.
+    """
     text = read_text(path)
     try:
         table = tomllib.loads(text)
@@ -98,7 +101,7 @@ def read_toml(path: Path, kind: type[T]) -> T:
         raise IlbrlError(f"{path}: not a TOML file: it is nested too deep") from None
     except ValueError as error:  # also an integer of thousands of digits
         raise IlbrlError(f"{path}: not a TOML file: {shown(error)}") from None
-    return from_table(kind, table, str(path))
+    return from_table(kind, table, str(path), renamed)
 
 
 def write_toml(path: Path, record: Any) -> None:

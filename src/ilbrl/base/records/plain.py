@@ -37,6 +37,7 @@ class HowToRead(NamedTuple):
     note: Note | None = None  # None: strict
     whole: bool = False  # every field must be there
     closed: bool = False  # no other names may be there, and tables of text are flat
+    renamed: Mapping[str, str] = types.MappingProxyType({})  # field that is no more → what has its place
 
     def leave_out(self, misfit: Misfit) -> None:
         """Note the misfit, or pass it on where reading is strict."""
@@ -79,9 +80,12 @@ def from_json_tolerantly(kind: type[T], value: Any, file: str, note: Note) -> T 
     return None
 
 
-def from_table(kind: type[T], table: Mapping[str, Any], file: str) -> T:
-    """The record from a table that a person wrote: what is absent keeps its default, unknown names are refused."""
-    return _strictly(kind, table, HowToRead(file, closed=True), "")
+def from_table(kind: type[T], table: Mapping[str, Any], file: str, renamed: Mapping[str, str] | None = None) -> T:
+    """The record from a table that a person wrote: what is absent keeps its default, unknown names are refused.
+
+    renamed: a field that is no more → what has its place, for files of earlier days.
+    """
+    return _strictly(kind, table, HowToRead(file, closed=True, renamed=renamed or {}), "")
 
 
 def _strictly(kind: type[T], value: Any, reading: HowToRead, remedy: str) -> T:
@@ -98,7 +102,10 @@ def _record(kind: type[T], value: Mapping[str, Any], where: str, reading: HowToR
     known = fields_of(kind)
     prefix = f"{where}." if where else ""
     if reading.closed and (unknown := [name for name in value if name not in known]):
-        raise Misfit(f"{prefix}{shown(unknown[0], bare=True)}: no such field; there are {', '.join(known)}")
+        name = f"{prefix}{shown(unknown[0], bare=True)}"
+        if name in reading.renamed:
+            raise Misfit(f"{name}: is no longer a field; its place has {reading.renamed[name]}: change it in the file")
+        raise Misfit(f"{name}: no such field; there are {', '.join(known)}")
     found = {}
     for name, (hint, default) in known.items():
         if name in value:

@@ -257,4 +257,5 @@ ESTIMATOR = Estimator(
     preparation=lambda config, seeds: int(config.dynamics.updates) * config.members * len(seeds),
     blind=True,
     pessimistic=True,
+    of_machine=("size",),
 )
