@@ -24,19 +24,26 @@ from ilbrl.study.run import StudyResult
 
 @pytest.fixture
 def result():
-    known = {"expert": KnownEstimate(271.0), "logs": KnownEstimate(244.0)}
+    known = {"expert": KnownEstimate(271.0, truth=280.0), "logs": KnownEstimate(244.0)}
     return StudyResult(
         folder=Path("runs/x"),
         tuning=TuningRecord(
             configurations=(TriedSetting(id=0, policies=known),),
             chosen=0,
-            trust=TrustRecord("care", ("few episodes",)),
+            trust=TrustRecord("care", ("few episodes", "only clones"), error=4.0),
+            quantity="mean return of an episode",
         ),
         selection=Selection(
-            {"ilbrl": Chosen(value=270.0, hyperparameters={"lam": 0.25, "hidden": [8, 8]}), "bc": Chosen()},
+            {
+                "ilbrl": Chosen(
+                    value=270.0, value_std_error=3.0, hyperparameters={"lam": 0.25, "hidden": [8, 8]}, best_seed=1
+                ),
+                "bc": Chosen(),
+            },
             Overall("ilbrl", 1, "policies/ilbrl/best.safetensors", 270.0, "the highest offline value"),
         ),
         final=Scores(
+            task="hopper",
             scores=tuple(Score("ilbrl", 1, seed, return_mean=v, score=v) for seed, v in ((0, 70.0), (1, 90.0))),
             references={"expert": Reference(true_score=110.0), "logs": Reference(true_score=60.0)},
         ),
@@ -47,15 +54,16 @@ def test_what_was_selected_why_and_what_it_is_worth(result):
     lines = as_text(result).splitlines()
     assert lines[0] == "Selected: ilbrl, configuration 1 — the highest offline value."
     assert "lam 0.25, hidden [8, 8]" in lines[1]
-    assert "care (few episodes)" in lines[2]
-    table = {line.split()[0]: line.split()[1:] for line in lines[5:9]}
+    table = {line.split()[0]: line.split()[1:] for line in lines[4:8]}
     assert table == {
-        "ilbrl": ["270.0", "80.0"],
+        "ilbrl": ["270.0", "±", "9.8", "90.0"],  # 1.96 · √(3² + 4²); of the file to deploy, not of both seeds
         "bc": ["–"],
-        "(expert)": ["271.0", "110.0"],
+        "(expert)": ["271.0", "280.0", "110.0"],
         "(logs)": ["244.0", "60.0"],
     }
+    assert lines[8] == "Offline value: mean return of an episode."
     assert "not comparable with D4RL" in lines[9]
+    assert lines[11:14] == ["Offline values: use with care.", "  - few episodes", "  - only clones"]
 
 
 def test_references_are_found_by_the_logs_they_made(result):
@@ -63,11 +71,11 @@ def test_references_are_found_by_the_logs_they_made(result):
     policies["operator"] = policies.pop("expert")
     named = replace(result, roles={"operator": "expert", "logs": "logs"})
     (line,) = [line for line in as_text(named).splitlines() if line.startswith("(operator)")]
-    assert line.split() == ["(operator)", "271.0", "110.0"]
+    assert line.split() == ["(operator)", "271.0", "280.0", "110.0"]
 
 
 def test_the_demo_says_how_much_of_the_gap_is_closed(result):
-    assert "closes 40% of the gap" in demo._gap(result)
+    assert "closes 60% of the gap" in demo._gap(result)
 
 
 def test_usage(capsys):

@@ -10,7 +10,7 @@ import pytest
 from tests.data.test_mutations import damaged
 
 from ilbrl.base.errors import IlbrlError
-from ilbrl.study.session import planned_updates
+from ilbrl.study.session import planned_policies
 from ilbrl.study.study import PRESETS, Study
 
 MUTANTS, SECONDS = 300, 120
@@ -53,7 +53,7 @@ def outcome(content: bytes, folder: Path) -> str:
     (folder / "study.toml").write_bytes(content)
     try:
         study = Study.load(folder / "study.toml")
-        planned_updates(study)  # checks every range and setting, as the first step of a run does
+        planned_policies(study)  # checks every range and setting, as the first step of a run does
         study.save(folder / "again.toml")
         return "read" if Study.load(folder / "again.toml") == study else "not the same after writing it again"
     except IlbrlError as error:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import tyro
 
-from ilbrl.cli.tune import as_text
+from ilbrl.cli.tune import as_text, true_score
 from ilbrl.report.verdict import verdict
 from ilbrl.results import read_run
 from ilbrl.study.run import StudyResult
@@ -48,11 +48,11 @@ def _gap(result: StudyResult) -> str:
     overall, final = result.selection.overall, result.final
     if overall is None or final is None:
         return ""
-    scores = [score.score for score in final.scores if score.algorithm == overall.algorithm and score.score is not None]
+    score = true_score(result, overall.algorithm or "")
     low, high = (final.references[role].true_score for role in ("logs", "expert"))
-    if not scores or low is None or high is None:
+    if score is None or low is None or high is None:
         return ""
-    gap = (sum(scores) / len(scores) - low) / (high - low)
+    gap = (score - low) / (high - low)
     return f"It closes {gap:.0%} of the gap between the mediocre policy in the logs and the expert.\n"
 
 

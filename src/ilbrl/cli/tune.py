@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shlex
 from dataclasses import dataclass, field, make_dataclass, replace
 from pathlib import Path
@@ -13,9 +14,11 @@ import tyro
 from ilbrl.base.errors import IlbrlError
 from ilbrl.base.records import to_plain
 from ilbrl.envs import import_module_of, score_notes
+from ilbrl.ope import SAYINGS
+from ilbrl.report.statistics import NORMAL_95
 from ilbrl.report.verdict import Verdict, verdict
 from ilbrl.results import read_run
-from ilbrl.results.schema import Scores
+from ilbrl.results.schema import Chosen, Scores
 from ilbrl.study.run import StudyResult, reveal
 from ilbrl.study.study import OWN, Study, preset_names
 from ilbrl.study.tune import tune as run_study
@@ -138,13 +141,13 @@ def as_text(result: StudyResult) -> str:
     if overall is None:
         return result.nothing or "Nothing was selected."
     chosen = result.selection.algorithms[overall.algorithm]
-    trusted = "" if trust is None else f"{trust.verdict} ({'; '.join(trust.reasons)})"
     lines = [
         f"Selected: {overall.algorithm}, configuration {overall.configuration} — {overall.reason}.",
         f"Hyper-parameters: {_settings(chosen.hyperparameters)}",
-        f"Offline values: {trusted}.",
         "",
         *_scoreboard(result),
+        *([] if trust is None or trust.verdict is None else ["", f"Offline values: {SAYINGS[trust.verdict]}."]),
+        *(f"  - {reason}" for reason in (trust.reasons if trust else ())),
         "",
         f"The policy: {result.folder / (overall.policy or '')}",
     ]
@@ -152,25 +155,45 @@ def as_text(result: StudyResult) -> str:
 
 
 def _scoreboard(result: StudyResult) -> list[str]:
-    """A line per algorithm and reference: offline value, and the true score or return where played."""
+    """A line per algorithm and known policy: offline value, what its own episodes say, what was played."""
     evaluator, final = result.tuning.chosen_evaluator, result.final or Scores()
     scored = any(score.score is not None for score in final.scores)
-    unit = "score" if scored else "return"
-    lines = [f"{'':<18}{'offline value':>14}" + (f"{'true ' + unit:>14}" if result.final else "")]
+    lines = [
+        _row("", "offline value", "its episodes", f"true {'score' if scored else 'return'}" if result.final else "")
+    ]
     for name, entry in result.selection.algorithms.items():
-        own = [score.score if scored else score.return_mean for score in final.scores if score.algorithm == name]
-        true = [value for value in own if value is not None]
-        lines.append(_row(name, entry.value, sum(true) / len(true) if true else None))
+        lines.append(_row(name, _offline(result, entry), "", _number(true_score(result, name, scored))))
     for name, known in (evaluator.policies if evaluator else {}).items():
         reference = final.references.get(result.roles.get(name, name))
         true = None if reference is None else reference.true_score if scored else reference.true_return
-        lines.append(_row(f"({name})", known.estimate, true))
+        lines.append(_row(f"({name})", _number(known.estimate, "–"), _number(known.truth), _number(true)))
+    if result.tuning.quantity:
+        lines.append(f"Offline value: {result.tuning.quantity}.")
     return [*lines, *(score_notes([final.task or ""]) if scored else [])]
 
 
-def _row(name: str, value: float | None, true: float | None) -> str:
-    cells = ["–" if value is None else f"{value:,.1f}", "" if true is None else f"{true:,.1f}"]
-    return f"{name:<18}{cells[0]:>14}{cells[1]:>14}".rstrip()
+def true_score(result: StudyResult, algorithm: str, scored: bool = True) -> float | None:
+    """Score, or return, of an algorithm's best.safetensors; of all its seeds where that file was not played."""
+    found = [s for s in (result.final or Scores()).scores if s.algorithm == algorithm]
+    file = [s for s in found if s.policy_seed == result.selection.algorithms[algorithm].best_seed]
+    values = [value for s in file or found if (value := s.score if scored else s.return_mean) is not None]
+    return sum(values) / len(values) if values else None
+
+
+def _offline(result: StudyResult, entry: Chosen) -> str:
+    """The value, no surer than the estimator was on the known policies."""
+    trust = result.tuning.trust
+    error = math.hypot(entry.value_std_error or 0.0, (trust.error if trust else None) or 0.0)
+    width = f" ± {NORMAL_95 * error:,.1f}" if entry.value is not None and error else ""
+    return _number(entry.value, "–") + width
+
+
+def _number(value: float | None, absent: str = "") -> str:
+    return absent if value is None else f"{value:,.1f}"
+
+
+def _row(name: str, *cells: str) -> str:
+    return (f"{name:<18}" + "".join(f"{cell:>17}" for cell in cells)).rstrip()
 
 
 def _settings(table: dict[str, Any]) -> str:
