@@ -24,7 +24,7 @@ from ilbrl.learning.nets import Layers, descend, init_mlp, mlp, optimised
 from ilbrl.policy import Layer, Policy
 
 TEMPERATURE = 0.01  # τ of every doctor: the expert's samples then cost little
-LARGEST_ERROR = 0.02  # σ of the worst doctor
+LARGEST_ERROR = 0.04  # σ of the worst doctor
 HIDDEN, UPDATES, RATE = 24, 6_000, 3e-3
 
 

@@ -14,6 +14,7 @@ SMALL = {
     "models": {"size": "small", "members": 2, "updates": 60, "hidden": (8, 8), "starts": 4},
     "expected_sarsa": {"updates": 40, "hidden": (8, 8), "batch_size": 16, "grid": "small"},
     "importance": {},
+    "doubly_robust": {"updates": 40, "hidden": (8, 8), "batch_size": 16, "grid": "none"},
 }
 
 

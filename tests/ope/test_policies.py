@@ -7,8 +7,11 @@ import pytest
 
 from ilbrl import ope
 from ilbrl.base.errors import IlbrlError
+from ilbrl.learning.batches import Spec
 from ilbrl.ope.policies import act
 from ilbrl.policy import Policy
+
+SPEC = Spec(np.zeros(1), np.ones(1), -np.ones(1), np.ones(1))
 
 
 def gaussian():
@@ -17,10 +20,10 @@ def gaussian():
 
 def test_sampled_actions_are_drawn_once_from_the_policy():
     policy, seen = gaussian(), np.zeros((20_000, 1), np.float32)
-    drawn = act("p", ope.Sampled(policy), seen, 1)
-    np.testing.assert_array_equal(drawn, act("p", ope.Sampled(policy), seen, 1))
+    drawn = act("p", ope.Sampled(policy), seen, SPEC)
+    np.testing.assert_array_equal(drawn, act("p", ope.Sampled(policy), seen, SPEC))
     assert np.arctanh(drawn).std() == pytest.approx(0.5, rel=0.03)
-    assert (act("p", policy, seen, 1) == 0).all()  # the policy itself: its mean action
+    assert (act("p", policy, seen, SPEC) == 0).all()  # the policy itself: its mean action
 
 
 @pytest.mark.parametrize(
@@ -34,7 +37,7 @@ def test_sampled_actions_are_drawn_once_from_the_policy():
 )
 def test_policies_of_another_task_are_refused(policy, said):
     with pytest.raises(IlbrlError, match=said):
-        act("p", policy, np.ones((3, 2), np.float32), 1)
+        act("p", policy, np.ones((3, 2), np.float32), SPEC)
 
 
 def test_truth_is_the_mean_return_of_complete_episodes(linear):

@@ -9,10 +9,10 @@ never changes. Every day a treatment is chosen:
                and both help type 2 a little less
 
 A burden weakens every treatment and makes patients worse, so strong treatment must pause in time, and the right
-moment depends on everything that is seen. A day
-costs up to 0.05 by severity and up to 0.05 by burden; recovery earns 1, a loss costs 1; after 30 days the episode is
-cut. What is observed is temperature, pulse and creatinine (continuous) and the type (one-hot): a function of the
-finite state. So the value of any policy is a matter of linear algebra, and no sampling (`value`).
+moment depends on everything that is seen. A day costs up to 0.05 by severity and up to 0.05 by burden; recovery earns
+1, a loss costs 1; after 30 days the episode is cut. What is observed is temperature (by severity), creatinine (by
+burden) and the type, one-hot: a function of the finite state. So the value of any policy is a matter of linear algebra,
+and no sampling (`value`).
 
 The numbers are invented. Nothing here says anything about medicine.
 """
@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 TREATMENTS = ("wait", "gentle", "A", "B")
-OBSERVED = ("temperature", "pulse", "creatinine", "type 0", "type 1", "type 2")
+OBSERVED = ("temperature", "creatinine", "type 0", "type 1", "type 2")
 DAYS = 30
 WORST, BURDENS, TYPES = 9, 5, 3  # severities 0 and 9 end the episode
 LIVING = (WORST - 1) * BURDENS * TYPES  # states 0 … LIVING − 1; the next is recovery, the last is a loss
@@ -48,12 +48,14 @@ def states() -> np.ndarray:
 
 
 def observations() -> np.ndarray:
-    """[LIVING, 6] float32: what is seen of each state (`OBSERVED`)."""
-    severity, burden, kind = states().T
+    """[LIVING, 5] float32: what is seen of each state (`OBSERVED`)."""
+    return _seen(*states().T)
+
+
+def _seen(severity: Any, burden: Any, kind: Any) -> np.ndarray:
     temperature = 36.5 + 0.45 * severity
-    pulse = 64 + 5.0 * severity + 3.0 * burden
     creatinine = 0.8 * 1.35**burden
-    return np.column_stack([temperature, pulse, creatinine, np.eye(TYPES)[kind]]).astype(np.float32)
+    return np.concatenate([np.stack([temperature, creatinine], -1), np.eye(TYPES)[kind]], -1, dtype=np.float32)
 
 
 def transitions() -> tuple[np.ndarray, np.ndarray]:
@@ -125,8 +127,8 @@ class Clinic:
 
     def __init__(self) -> None:
         chances, _ = transitions()
-        self._cumulated, self._seen = chances.cumsum(-1), np.vstack([observations(), np.zeros((2, len(OBSERVED)))])
-        severity, burden, _ = states().T
+        self._cumulated, self._seen, self._states = chances.cumsum(-1), observations(), states()
+        severity, burden, _ = self._states.T
         self._cost = 0.05 * severity / WORST + 0.05 * burden / (BURDENS - 1)
         self._first = np.flatnonzero(initial())
         self._rng, self._state, self._day = np.random.default_rng(0), 0, 0
@@ -139,16 +141,17 @@ class Clinic:
         if seed is not None:
             self._rng = np.random.default_rng(seed)
         self._state, self._day = int(self._rng.choice(self._first)), 0
-        return self._seen[self._state].astype(np.float32), {}
+        return self._seen[self._state].copy(), {}
 
     def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """(what is seen of the next state, zeros after the end; reward; terminated; truncated; {})."""
+        """(what is seen of the next state; reward; terminated; truncated; {}). At the end the burden is the last one."""
         cost, row = self._cost[self._state], self._cumulated[self._state, action]
         after = min(int(np.searchsorted(row, self._rng.random(), side="right")), LOST)
         self._day += 1
         ended = after >= LIVING
         earned = float({RECOVERED: 1.0, LOST: -1.0}.get(after, 0.0) - cost)
-        if not ended:
-            self._state = after
-        seen = self._seen[after].astype(np.float32)
-        return seen, earned, ended, not ended and self._day >= DAYS, {}
+        if ended:
+            _, burden, kind = self._states[self._state]
+            return _seen(0 if after == RECOVERED else WORST, burden, kind), earned, True, False, {}
+        self._state = after
+        return self._seen[after].copy(), earned, False, self._day >= DAYS, {}

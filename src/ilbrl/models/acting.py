@@ -61,9 +61,9 @@ def stack(policies: Sequence[Policy]) -> Stacked:
 
 
 def act(shape: Shape, policy: Stacked, observations: jax.Array, key: jax.Array | None = None) -> jax.Array:
-    """[B, act_dim] actions of one policy (no leading axis) at [B, obs_dim] raw observations.
+    """[B, act_dim] actions of one policy (no leading axis) at [B, obs_dim] raw observations; one-hot if categorical.
 
-    key: sample from a stochastic policy; without one its mean action is taken.
+    key: sample from a stochastic policy; without one its mean, or most probable, action is taken.
     """
     activate = {"relu": jax.nn.relu, "tanh": jnp.tanh}[shape.activation]
     x = (observations - policy.obs_mean) / policy.obs_std
@@ -73,6 +73,9 @@ def act(shape: Shape, policy: Stacked, observations: jax.Array, key: jax.Array |
             x = _layer_norm(x) * layer.scale + layer.shift
         x = activate(x)
     x = x @ policy.layers[-1].weight + policy.layers[-1].bias
+    if shape.head == "categorical":
+        x = x if key is None else x + jax.random.gumbel(key, x.shape)  # the largest is then a draw from the softmax
+        return jax.nn.one_hot(x.argmax(-1), x.shape[-1])
     if shape.head == "tanh_gaussian":
         x, log_std = jnp.split(x, 2, axis=-1)
         x = x if shape.mean_bound is None else jnp.clip(x, -shape.mean_bound, shape.mean_bound)

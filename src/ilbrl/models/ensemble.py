@@ -14,7 +14,7 @@ import numpy as np
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset, concatenate
 from ilbrl.learning import population
-from ilbrl.learning.batches import Feed, Spec, require_real_valued
+from ilbrl.learning.batches import Feed, Spec
 from ilbrl.learning.loggers import Log
 from ilbrl.models import dynamics
 from ilbrl.models.dynamics import Config
@@ -27,6 +27,7 @@ FULL_SHARE_ROWS = 40_000  # a log of fewer is drawn less often
 HELD_OUT_ROWS = 50_000  # at most, of all logs together
 REWARD_TAILS = (0.01, 99.99)  # percentiles of the logged rewards that predictions are clipped to
 UNFIT = 2.0  # a member whose held-out loss exceeds this many times the median does not serve
+FEW_VALUES, FEWEST_LOOKED_AT = 32, 1000  # of a one-hot or ordinal column; rows that rule most others out
 SEGMENTS, LONGEST = 256, 100  # of the many-step check: logged pieces, and their steps
 
 
@@ -134,7 +135,6 @@ def _rows(logs: Sequence[Dataset], shares: Sequence[float], rng: np.random.Gener
 
 
 def _scales(union: Dataset) -> Scales:
-    require_real_valued(union, "dynamics models")
     spec = Spec.of(union)
     change = union.next_observations.astype(np.float64) - union.observations
     if union.rewards is None:
@@ -148,8 +148,26 @@ def _scales(union: Dataset) -> Scales:
     return Scales(
         spec.obs_mean, spec.obs_std, np.asarray(spec.action_low), np.asarray(spec.action_high),
         change.mean(0).astype(np.float32), (change.std(0) + 1e-6).astype(np.float32), seen, most,
-        reward.astype(np.float32), np.zeros(union.obs_dim, np.float32), one, one,
+        reward.astype(np.float32), np.zeros(union.obs_dim, np.float32), one, one, np.asarray(spec.num_actions or 0),
+        _levels(union),
     )  # fmt: skip
+
+
+def _levels(union: Dataset) -> np.ndarray:
+    """[obs_dim, L] the different values of columns with at most `FEW_VALUES`, NaN elsewhere; [0, 0] where no column is.
+
+    A column that never changes has none either: models may leave it alone.
+    """
+    found = []
+    for before, after in zip(union.observations.T, union.next_observations.T):
+        values = np.unique(before[:FEWEST_LOOKED_AT])  # most columns show here that they have more
+        if len(values) <= FEW_VALUES:
+            values = np.unique(np.concatenate([before, after]))
+        found.append(values if 1 < len(values) <= FEW_VALUES else values[:0])
+    longest = max(map(len, found))
+    if not longest:
+        return np.zeros((0, 0), np.float32)
+    return np.stack([np.pad(values, (0, longest - len(values)), constant_values=np.nan) for values in found])
 
 
 def _columns(union: Dataset, scales: Scales) -> dict[str, np.ndarray]:

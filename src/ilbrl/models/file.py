@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +32,8 @@ class Scales:
 
     obs_mean: np.ndarray  # [obs_dim]
     obs_std: np.ndarray
-    action_low: np.ndarray  # [act_dim]
-    action_high: np.ndarray
+    action_low: np.ndarray  # [act_dim]; of discrete actions [1], 0
+    action_high: np.ndarray  # [act_dim]; of discrete actions [1], num_actions − 1
     change_mean: np.ndarray  # [obs_dim] of s′ − s
     change_std: np.ndarray
     state_low: np.ndarray  # [obs_dim] smallest and largest observation of the logs
@@ -42,10 +42,13 @@ class Scales:
     residual_std: np.ndarray  # [obs_dim] what predictions of the scaled change miss on held-out rows
     typical_disagreement: np.ndarray  # [] median over held-out rows
     high_disagreement: np.ndarray  # [] 99th percentile over held-out rows
+    num_actions: np.ndarray = field(default_factory=lambda: np.zeros((), np.int64))  # [] 0: actions are real-valued
+    levels: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.float32))
+    """[obs_dim, L] the values of observations that have few of them (one-hot, ordinal), NaN elsewhere; [0, 0]: none."""
 
     @property
     def spec(self) -> Spec:
-        return Spec(self.obs_mean, self.obs_std, self.action_low, self.action_high)
+        return Spec(self.obs_mean, self.obs_std, self.action_low, self.action_high, int(self.num_actions) or None)
 
 
 @dataclass(frozen=True)
@@ -116,7 +119,9 @@ class Models:
             depth = len(config.hidden) + 1
             names = ("w", "b", "scale", "shift")
             layers = tuple({n: arrays[f"{n}{i}"] for n in names if f"{n}{i}" in arrays} for i in range(depth))
-            scales = Scales(**{name: arrays[name] for name in Scales.__dataclass_fields__})
+            younger = {"num_actions", "levels"}  # than the format
+            needed = set(Scales.__dataclass_fields__) - (younger - set(arrays))
+            scales = Scales(**{name: arrays[name] for name in needed})
             models = Models(layers, config, scales, int(header["horizon"]), errors, tuple(header["sources"]))
             whole = models.content_hash == header["content_hash"]
         except (KeyError, safetensors.SafetensorError, ValueError, TypeError, RecursionError) as error:

@@ -10,8 +10,9 @@ Each member k plays every policy alone, from the same logged initial states, for
 u is the members' disagreement about the next state, divided by its median on held-out rows: what the models do not
 know costs. ε is Gaussian with the standard deviation that predictions miss on held-out rows: a policy that only a
 perfect course of events keeps upright falls. The same ε meets every policy. e_k is the learned chance of an end, or the
-user's function. The learned reward is clipped to what the logs show; a `score` of states and actions may take its
-place, where logs carry no rewards.
+user's function. Numbers that take few values in the logs (one-hot, ordinal) take the nearest of them after every step.
+The learned reward is clipped to what the logs show; a `score` of states and actions may take its place, where logs
+carry no rewards.
 
 The first steps are a test. There every policy is in states that the logs know well, so members that disagree do so
 about its actions, and whatever they imagine later rests on a guess. A policy whose mean u over the first ten steps
@@ -37,9 +38,10 @@ from ilbrl.models.file import Models, Predict
 from ilbrl.policy import Policy
 
 Score = Callable[[jax.Array, jax.Array], jax.Array]
-"""([…, obs_dim] standardised observations, […, act_dim] actions in [−1, 1]) → […] reward of the step."""
+"""([…, obs_dim] standardised observations, […, act_dim] actions in [−1, 1] or one-hot) → […] reward of the step."""
 End = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
-"""([…, obs_dim] s, […, act_dim] a, […, obs_dim] s′, in the environment's units) → […] bool: the episode ends here."""
+"""([…, obs_dim] s, […, act_dim] a, […, obs_dim] s′, in the environment's units) → […] bool: the episode ends here.
+Discrete actions are one-hot rows."""
 
 PENALTY, NOISE = 0.1, 1.0  # c and κ; like the next line chosen on policies whose true scores were known
 FIRST_STEPS, STRANGE = 10, 0.75  # the test of the first steps: how many, and the share of the 99th percentile
@@ -99,7 +101,7 @@ def rollout(
     noise: κ, share of the models' own error that is added to every step.
     score: rewards a step instead of the learned reward; needed where the logs carry none.
     end: True: the learned end of episodes; False: they last to the horizon; or the user's own function.
-    sampled: draw actions of stochastic policies instead of taking their mean.
+    sampled: draw actions of stochastic policies instead of taking their mean, or the most probable.
     """
     named = dict(policies) if isinstance(policies, Mapping) else {str(i): p for i, p in enumerate(policies)}
     if not named or not len(starts):
@@ -144,9 +146,14 @@ def rollout(
 
 
 def _require_fitting(name: str, policy: Policy, models: Models) -> None:
-    acted = len(models.scales.action_low)
-    if policy.head == "categorical":
-        raise IlbrlError(f"policy {name}: chooses among actions, and the actions of these logs are {acted} numbers")
+    acted, choices = len(models.scales.action_low), models.scales.spec.num_actions
+    if policy.num_actions != choices:
+        own = f"{policy.act_dim} numbers" if policy.num_actions is None else f"one of {policy.num_actions} choices"
+        logged = f"{acted} numbers" if choices is None else f"one of {choices} choices"
+        raise IlbrlError(
+            f"policy {name}: its action is {own}, and that of these logs {logged}; is it a policy of this task? (Logs"
+            " that do not show every choice need to be told how many there are: --num-actions)"
+        )
     for what, own, logged in (("observations", policy.obs_dim, models.obs_dim), ("actions", policy.act_dim, acted)):
         if own != logged:
             raise IlbrlError(
@@ -160,6 +167,16 @@ def _constants(models: Models) -> dict[str, Any]:
         "layers": jax.tree.map(jnp.asarray, models.layers),
         **{name: jnp.asarray(value) for name, value in vars(models.scales).items()},
     }
+
+
+def nearest_level(states: jax.Array, levels: jax.Array) -> jax.Array:
+    """[..., obs_dim] states, where numbers that have `levels` (`Scales.levels`) take the nearest of them."""
+    if not levels.size:
+        return states
+    distance = jnp.abs(states[..., None] - levels)
+    nearest = jnp.where(jnp.isnan(distance), jnp.inf, distance).argmin(-1)
+    chosen = jnp.take_along_axis(jnp.broadcast_to(levels, distance.shape), nearest[..., None], -1)[..., 0]
+    return jnp.where(jnp.isnan(levels[:, 0]), states, chosen)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -195,7 +212,8 @@ def _play(shape, game, stacked, key, constants, starts, penalty, noise, gamma):
         state, alive, discount, totals, strange = carry  # state [P, K, M, obs_dim]
         noise_key, act_key = jax.random.split(jax.random.fold_in(key, t))  # every policy meets the same noise
         actions = jax.vmap(act, (0, 0, None))(stacked, state, act_key)
-        scaled = jnp.clip((actions - centre) / half_range, -1.0, 1.0)
+        chosen = shape.head == "categorical"  # one-hot rows go in as they are
+        scaled = actions if chosen else jnp.clip((actions - centre) / half_range, -1.0, 1.0)
         standard = (state - obs_mean) / obs_std
         inputs = jnp.concatenate([standard, scaled], -1).swapaxes(0, 1).reshape(members, policies * count, -1)
         own, doubt = model(inputs)
@@ -204,6 +222,7 @@ def _play(shape, game, stacked, key, constants, starts, penalty, noise, gamma):
         missed = constants["residual_std"] * jax.random.normal(noise_key, (members, count, obs_dim))
         change = own[..., :obs_dim] + noise * missed
         following = state + change * constants["change_std"] + constants["change_mean"]
+        following = nearest_level(following, constants["levels"])
         within = jnp.clip(following, constants["state_low"], constants["state_high"])
         if game.score is None:
             reward = jnp.clip(own[..., obs_dim] * reward_std + reward_mean, reward_low, reward_high)

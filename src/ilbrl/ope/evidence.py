@@ -7,7 +7,8 @@ the expert's steps, and every number says so (`Quantity.reward`):
     r_I(s, a) = 1 − √(d / d_max),    d = min over the expert's (s′, a′) of ‖φ(s, a) − φ(s′, a′)‖₂
 
 with φ and d_max as in `rewards.soft_support`, but over at most `EXPERT_ROWS` of the expert's steps, so that it can be
-computed by brute force inside a compiled rollout.
+computed by brute force inside a compiled rollout. Discrete actions are near or not: only expert steps with the same
+action are compared, by their observations, and an action that the expert never takes earns 0.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import numpy as np
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset, concatenate
 from ilbrl.data.splits import Composition, split_episodes
-from ilbrl.learning.batches import Spec, require_real_valued
+from ilbrl.learning.batches import Spec
 
 Reward = Literal["logged", "intrinsic"]
 
@@ -35,6 +36,7 @@ FEWEST_EPISODES = 10  # complete ones, for some to be held out
 FEWEST_STARTS = 20  # held-out initial states; with fewer, those of all episodes serve
 FEWEST_LEFT = 0.1  # of all rows, for what is left without a log to say anything about policies
 PIECE = 4096  # rows labelled at a time
+OTHER_ACTION = 1e4  # distance to an expert step with another discrete action: beyond all others
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,10 @@ class Quantity:
 
 @dataclass(frozen=True, eq=False)
 class Closeness:
-    """The intrinsic reward as a function, usable inside jit: [..., obs_dim], [..., act_dim] in the user's units."""
+    """The intrinsic reward as a function, usable inside jit: [..., obs_dim], [..., act_dim] in the user's units.
+
+    Discrete actions are one-hot rows, [..., num_actions].
+    """
 
     expert: jax.Array  # [R, obs_dim + act_dim] φ of the expert's steps
     spec: Spec
@@ -79,22 +84,29 @@ class Closeness:
         features = jnp.concatenate([spec.standardise(near.observations), spec.encode_actions(near.actions)], 1)
         bare = Closeness(features, spec, 1.0)
         others = _spread_out(logs, min(SEARCHED, len(logs)))
-        farthest = max((float(d.max()) for d in bare._in_pieces(bare.distance, others)), default=0.0)
+        distances = np.concatenate([*bare._in_pieces(bare.distance, others), np.zeros(1)])
+        farthest = float(distances[distances < OTHER_ACTION / 2].max())
         return replace(bare, d_max=farthest)
 
     def distance(self, observations: jax.Array, actions: jax.Array) -> jax.Array:
         """[...] distance to the nearest expert step."""
         spec = self.spec
-        centre, half_range = spec.action_affine
-        x = jnp.concatenate([(observations - spec.obs_mean) / spec.obs_std, (actions - centre) / half_range], -1)
-        cross = jnp.matmul(x, self.expert.T, precision=jax.lax.Precision.HIGHEST)
-        squared = jnp.square(x).sum(-1) + (jnp.square(self.expert).sum(-1) - 2 * cross).min(-1)
+        x, expert = (observations - spec.obs_mean) / spec.obs_std, self.expert
+        apart = 0.0
+        if spec.discrete:
+            expert, chosen = expert[:, : spec.obs_dim], expert[:, spec.obs_dim :]
+            apart = OTHER_ACTION**2 * (1 - actions @ chosen.T)
+        else:
+            centre, half_range = spec.action_affine
+            x = jnp.concatenate([x, (actions - centre) / half_range], -1)
+        cross = jnp.matmul(x, expert.T, precision=jax.lax.Precision.HIGHEST)
+        squared = jnp.square(x).sum(-1) + (jnp.square(expert).sum(-1) - 2 * cross + apart).min(-1)
         return jnp.sqrt(jnp.maximum(squared, 0.0))
 
     def __call__(self, observations: jax.Array, actions: jax.Array) -> jax.Array:
         """[...] rewards in [0, 1]."""
-        if self.d_max == 0:
-            return jnp.ones(jnp.shape(observations)[:-1])
+        if self.d_max == 0:  # every logged state is the expert's; another discrete action is still another
+            return 1.0 * (self.distance(observations, actions) < OTHER_ACTION / 2)
         return 1 - jnp.sqrt(jnp.minimum(self.distance(observations, actions) / self.d_max, 1.0))
 
     def label(self, data: Dataset) -> Dataset:
@@ -103,11 +115,12 @@ class Closeness:
         return replace(data, rewards=np.concatenate([*pieces, np.zeros(0, np.float32)]))
 
     def _in_pieces(self, function, data: Dataset) -> list[np.ndarray]:
-        compiled = jax.jit(function)
-        return [
-            np.asarray(compiled(data.observations[i : i + PIECE], data.actions[i : i + PIECE]))
-            for i in range(0, len(data), PIECE)
-        ]
+        compiled, found = jax.jit(function), []
+        for i in range(0, len(data), PIECE):
+            actions = data.actions[i : i + PIECE]
+            acted = self.spec.encode_actions(actions) if self.spec.discrete else actions
+            found.append(np.asarray(compiled(data.observations[i : i + PIECE], acted)))
+        return found
 
 
 def _spread_out(data: Dataset, rows: int) -> Dataset:
@@ -157,7 +170,6 @@ class Evidence:
             raise IlbrlError("evaluation needs logs to learn from: none has a row")
         held_out = {name: data for name, data in (held_out or {}).items() if len(data)}
         union = concatenate(list(logs.values()))
-        require_real_valued(union, "estimators")
         spec = spec or Spec.of(union)
         starts = initial_observations
         if starts is None:

@@ -14,14 +14,19 @@ import numpy as np
 
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset
+from ilbrl.learning.batches import Spec
 from ilbrl.ope.evidence import Evidence, Quantity
 from ilbrl.policy import Policy
 
 _PIECE = 8192  # rows at a time: hidden layers stay in the processor's cache
+PROBABILITY_SLACK = 1e-3  # how far the probabilities of a user's function may miss 1
 
 
 class Sampled(NamedTuple):
-    """A stochastic policy as it acted when it was logged: one sampled action per row, drawn once."""
+    """A stochastic policy as it acted when it was logged: one sampled action per row, drawn once.
+
+    Where actions are discrete, estimators that can use its probabilities instead draw nothing.
+    """
 
     policy: Policy
     seed: int = 0
@@ -34,9 +39,9 @@ class NextActions:
     Valid on that policy's own rows and at its own initial states alone, which is why their hash comes along.
     """
 
-    actions: np.ndarray  # [N, act_dim] the next logged action; zero where there is none
+    actions: np.ndarray  # [N, act_dim] or [N] the next logged action; zero where there is none
     known: np.ndarray  # [N] bool: the row has a next action, or is terminal and needs none
-    initial_actions: np.ndarray  # [E, act_dim] first action of each episode
+    initial_actions: np.ndarray  # [E, act_dim] or [E] first action of each episode
     content_hash: str  # of the log
     source: str
 
@@ -48,38 +53,95 @@ def logged_next_actions(log: Dataset) -> NextActions:
     """The policy behind `log`, as far as its rows show it; the last row before a time-out shows no next action."""
     last = np.append(log.episode_starts[1:], len(log)) - 1
     actions = np.roll(log.actions, -1, axis=0)
-    actions[last] = 0.0
+    actions[last] = 0
     known = np.ones(len(log), bool)
     known[last] = log.terminals[last]
     return NextActions(actions, known, log.actions[log.episode_starts], log.content_hash, log.source)
 
 
-def act(name: str, policy: Any, observations: np.ndarray, act_dim: int) -> np.ndarray:
-    """[N, act_dim] actions of a policy that can be asked, in the environment's units."""
-    own = policy.policy if isinstance(policy, Sampled) else policy
-    if isinstance(own, Policy) and own.obs_dim != observations.shape[1]:
-        raise IlbrlError(
-            f"policy {name}: takes observations of {own.obs_dim} numbers, and those of the logs have"
-            f" {observations.shape[1]}; is it a policy of this task?"
-        )
+def act(name: str, policy: Any, observations: np.ndarray, spec: Spec) -> np.ndarray:
+    """Actions of a policy that can be asked, in the user's units: [N, act_dim] float32, or [N] int64 choices.
+
+    Of a function that answers with probabilities of choices, the most probable.
+    """
     if isinstance(policy, Sampled):
         rng = np.random.default_rng(policy.seed)
         answer: Callable[[np.ndarray], np.ndarray] = lambda rows: policy.policy.act(rows, rng)  # noqa: E731
     else:
         answer = getattr(policy, "act", policy)
-    actions = np.empty((len(observations), act_dim), np.float32)
+    _require_kind(name, policy, observations, spec)
+    if spec.discrete and _answers_with_chances(policy, observations):
+        return chances(name, policy, observations, spec).argmax(1)
+    actions = _asked(name, answer, observations, () if spec.discrete else (spec.act_dim,))
+    return _whole(name, actions, spec) if spec.discrete else actions.astype(np.float32)
+
+
+def chances(name: str, policy: Any, observations: np.ndarray, spec: Spec) -> np.ndarray:
+    """[N, num_actions] float32 probabilities with which a policy takes each discrete action.
+
+    Of a policy that samples (`Sampled`) they are its own, and nothing is drawn; any other takes one action surely. A
+    function may answer with [N] choices or with [N, num_actions] probabilities.
+    """
+    _require_kind(name, policy, observations, spec)
+    if isinstance(policy, Sampled):
+        return _asked(name, policy.policy.probabilities, observations, (spec.act_dim,)).astype(np.float32)
+    answer = getattr(policy, "act", policy)
+    if _answers_with_chances(policy, observations):
+        found = _asked(name, answer, observations, (spec.act_dim,))
+        if (found < 0).any() or (np.abs(found.sum(1) - 1) > PROBABILITY_SLACK).any():
+            raise IlbrlError(f"policy {name}: some of its probabilities are negative, or do not sum to 1")
+        return found.astype(np.float32)
+    return spec.encode_actions(act(name, policy, observations, spec))
+
+
+def _answers_with_chances(policy: Any, observations: np.ndarray) -> bool:
+    """Whether a user's function gives a probability for each choice, and not a choice."""
+    if isinstance(policy, Policy | Sampled):
+        return False
+    return np.ndim(getattr(policy, "act", policy)(observations[:1])) == 2
+
+
+def _require_kind(name: str, policy: Any, observations: np.ndarray, spec: Spec) -> None:
+    own = policy.policy if isinstance(policy, Sampled) else policy
+    if not isinstance(own, Policy):
+        return
+    if own.obs_dim != observations.shape[1]:
+        raise IlbrlError(
+            f"policy {name}: takes observations of {own.obs_dim} numbers, and those of the logs have"
+            f" {observations.shape[1]}; is it a policy of this task?"
+        )
+    if own.num_actions != spec.num_actions:
+        kinds = ["real-valued actions" if n is None else f"{n} choices" for n in (own.num_actions, spec.num_actions)]
+        raise IlbrlError(
+            f"policy {name}: has {kinds[0]}, and the logs have {kinds[1]}; is it a policy of this task? (Logs that do"
+            " not show every choice need to be told how many there are: --num-actions)"
+        )
+
+
+def _asked(name: str, answer: Callable[[np.ndarray], Any], observations: np.ndarray, shape: tuple[int, ...]) -> Any:
+    """[N, *shape] what a policy answers, asked piece by piece and checked."""
+    pieces = []
     for start in range(0, len(observations), _PIECE):
         rows = observations[start : start + _PIECE]
-        answered = np.asarray(answer(rows), np.float32)
-        if answered.shape != (len(rows), act_dim):
+        answered = np.asarray(answer(rows))
+        if answered.shape != (len(rows), *shape):
             raise IlbrlError(
                 f"policy {name}: answered observations {rows.shape} with actions {answered.shape},"
-                f" expected {(len(rows), act_dim)}; is it a policy of this task?"
+                f" expected {(len(rows), *shape)}; is it a policy of this task?"
             )
-        actions[start : start + _PIECE] = answered
-    if not np.isfinite(actions).all():
+        pieces.append(answered)
+    answers = np.concatenate(pieces) if pieces else np.zeros((0, *shape), np.float32)
+    if not np.isfinite(answers).all():
         raise IlbrlError(f"policy {name}: some of its actions are not finite; it cannot be evaluated")
-    return actions
+    return answers
+
+
+def _whole(name: str, actions: np.ndarray, spec: Spec) -> np.ndarray:
+    """[N] int64 choices; anything else is refused."""
+    whole = actions.astype(np.int64)
+    if (whole != actions).any() or (len(whole) and not 0 <= whole.min() <= whole.max() < spec.act_dim):
+        raise IlbrlError(f"policy {name}: its actions are not all whole numbers from 0 to {spec.act_dim - 1}")
+    return whole
 
 
 # --- policies of known value ------------------------------------------------------------------------------------------
@@ -164,7 +226,7 @@ def known_policy(name: str, policy: Evaluable, evidence: Evidence, log: str) -> 
 
 def logged_variant(policy: Evaluable) -> Variant:
     """How a policy acts when it is logged: a stochastic one samples."""
-    return "sampled" if isinstance(policy, Policy) and policy.head == "tanh_gaussian" else "mean"
+    return "sampled" if isinstance(policy, Policy) and policy.head != "deterministic" else "mean"
 
 
 def clones(

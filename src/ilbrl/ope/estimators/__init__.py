@@ -11,7 +11,7 @@ from ilbrl.base.records import shown
 from ilbrl.learning.config import check
 from ilbrl.learning.loggers import Log
 from ilbrl.ope.estimates import Estimates, Estimator
-from ilbrl.ope.estimators import expected_sarsa, importance, models
+from ilbrl.ope.estimators import doubly_robust, expected_sarsa, importance, models
 from ilbrl.ope.evidence import Evidence
 from ilbrl.ope.policies import Evaluable
 
@@ -19,6 +19,7 @@ ESTIMATORS: dict[str, Estimator] = {
     "models": models.ESTIMATOR,
     "expected_sarsa": expected_sarsa.ESTIMATOR,
     "importance": importance.ESTIMATOR,
+    "doubly_robust": doubly_robust.ESTIMATOR,
 }
 
 DEFAULT = "models"

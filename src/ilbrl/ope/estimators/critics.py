@@ -1,4 +1,4 @@
-"""The critics of Expected SARSA: the value of a deterministic policy, from logs of others.
+"""The critics of Expected SARSA: the value of a policy, from logs of others.
 
 Two critics are regressed on one target, for rows (s, a, r, s′) of the logs and the evaluated policy's a′ = π(s′):
 
@@ -6,6 +6,10 @@ Two critics are regressed on one target, for rows (s, a, r, s′) of the logs an
     L   = Σ_i mean (Q_i(s, a) − y)²
     Q′ ← (1 − τ) Q′ + τ Q                    every `target_update_every` updates
     V   = the same bracket of Q at (s₀, π(s₀)), over held-out initial states
+
+Where actions are discrete, a critic values all of them at once, and a probability for each action stands where an
+action stands above: Q(s, p) = Σ_a p(a) Q(s, a). A logged action has probability 1, and p = π(· | s′) makes the target
+the exact expectation over the policy's choices, sampled or not.
 
 With κ = 0 this is the paper's estimator. (It prints an ascent on the squared error; a descent is meant, with the target
 held fixed.) π never changes, so a′ comes with the batch (`next_actions`), computed once per policy and row.
@@ -99,14 +103,23 @@ class State(NamedTuple):
 
 
 def init(cfg: Config, spec: Spec, key: jax.Array) -> State:
-    *hidden, last = nets.init_critics(key, [spec.obs_dim + spec.act_dim, *cfg.hidden, 1], layer_norm=cfg.layer_norm)
+    ends = (spec.obs_dim, spec.act_dim) if spec.discrete else (spec.obs_dim + spec.act_dim, 1)
+    *hidden, last = nets.init_critics(key, [ends[0], *cfg.hidden, ends[1]], layer_norm=cfg.layer_norm)
     critic = (*hidden, last | {"b": last["b"] + cfg.start})
     return State(nets.optimised(critic), critic, jnp.zeros((), jnp.int32))
 
 
+def values(critic: nets.Params, cfg: Config, observations: jax.Array, actions: jax.Array) -> jax.Array:
+    """[2, B] Q_i(s, a), or Σ_a p(a) Q_i(s, a) of critics that take observations alone."""
+    if critic[0]["w"].shape[-2] > observations.shape[-1]:
+        return nets.critics(critic, observations, actions, cfg.dtype)
+    every = jax.vmap(lambda one: nets.mlp(one, observations, dtype=cfg.dtype))(critic)
+    return (every * actions).sum(-1)
+
+
 def judge(critic: nets.Params, cfg: Config, observations: jax.Array, actions: jax.Array) -> jax.Array:
     """[B] mean_i Q_i(s, a) − κ · std_i Q_i(s, a) of two critics."""
-    first, second = nets.critics(critic, observations, actions, cfg.dtype)
+    first, second = values(critic, cfg, observations, actions)
     return (first + second) / 2 - cfg.pessimism * jnp.abs(first - second) / 2
 
 
@@ -118,8 +131,8 @@ def bootstrap_target(cfg: Config, target: nets.Params, batch: Batch) -> jax.Arra
 
 def critic_loss(critic: nets.Params, cfg: Config, batch: Batch, target: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Σ_i mean (Q_i(s, a) − y)², and mean |Q| for the divergence check."""
-    values = nets.critics(critic, batch.observations, batch.actions, cfg.dtype)
-    return jnp.square(values - target).mean(1).sum(), jnp.abs(values).mean()
+    found = values(critic, cfg, batch.observations, batch.actions)
+    return jnp.square(found - target).mean(1).sum(), jnp.abs(found).mean()
 
 
 def step(cfg: Config, state: State, batch: Batch, key: jax.Array, phase: int) -> tuple[State, dict[str, jax.Array]]:

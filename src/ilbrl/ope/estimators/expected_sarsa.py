@@ -28,7 +28,7 @@ from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset
 from ilbrl.learning import batches as feeding
 from ilbrl.learning import population
-from ilbrl.learning.batches import Feed
+from ilbrl.learning.batches import Feed, Spec
 from ilbrl.learning.config import stack
 from ilbrl.learning.loggers import Log
 from ilbrl.ope.estimates import Choices, Estimate, Estimates, Estimator, Grade, Part, Trace
@@ -36,7 +36,7 @@ from ilbrl.ope.estimators import critics
 from ilbrl.ope.estimators.critics import Config
 from ilbrl.ope.estimators.mixtures import Mixtures, distances_from_data
 from ilbrl.ope.evidence import Evidence, Quantity
-from ilbrl.ope.policies import Evaluable, NextActions, act
+from ilbrl.ope.policies import Evaluable, NextActions, act, chances
 
 VERDICTS: Mapping[str, Grade] = {"converged": "sound", "moving": "doubtful", "diverged": "void"}
 MEASURE = "distance of (s′, π(s′)) from the logged steps"
@@ -94,7 +94,7 @@ def quantity(config: Config, evidence: Evidence) -> Quantity:
 # --- the estimate -----------------------------------------------------------------------------------------------------
 
 
-class _Member(NamedTuple):
+class Member(NamedTuple):
     policy: str
     config: Config  # with what it asks of the logs filled in
     number: int  # of the configuration
@@ -113,14 +113,15 @@ def estimate(
 ) -> list[Estimates]:
     """Settings that differ in nothing but traced numbers learn as one population; others take turns."""
     data = Mixtures.of(evidence, [c.expert_fraction for c in configs])
-    actions = _ask(policies, data.rows, evidence)
-    filled = [_filled(c, data, evidence) for c in configs]
+    actions = ask(policies, data.rows, evidence)
+    filled = [fill_in(c, data, evidence) for c in configs]
     found: dict[int, Estimates] = {}
     for group in _alike(filled):
-        members = [_Member(p, filled[n], n, int(seed)) for p in policies for n in group for seed in seeds]
-        fitted = _fit(members, policies, data, evidence, actions, workplace, log, quiet)
-        initial = _initial_values(fitted.state, members, list(policies), evidence, actions[:, len(data.rows) :])
-        verdicts = [_verdict(fitted, m, member, evidence) for m, member in enumerate(members)]
+        members = [Member(p, filled[n], n, int(seed)) for p in policies for n in group for seed in seeds]
+        fitted = fit(members, policies, data, evidence, actions, workplace, log, quiet)
+        own = actions[[list(policies).index(m.policy) for m in members], len(data.rows) :]
+        initial = values_at(fitted.state, members, evidence.spec, evidence.initial_observations, own)
+        verdicts = [judged(fitted, m, member, evidence) for m, member in enumerate(members)]
         for n in group:
             mine = [m for m, member in enumerate(members) if member.number == n]
             distances = distances_from_data(policies, data, configs[n].expert_fraction, evidence.spec)
@@ -145,7 +146,7 @@ def estimate(
     return [found[n] for n in range(len(configs))]
 
 
-def _filled(config: Config, data: Mixtures, evidence: Evidence) -> Config:
+def fill_in(config: Config, data: Mixtures, evidence: Evidence) -> Config:
     """The configuration with what it asks of the logs: a likely value to start from, and bounds."""
     changes: dict[str, Any] = {"informed_start": False, "value_bounds": False}
     if config.value_bounds:
@@ -163,8 +164,8 @@ def _alike(configs: Sequence[Config]) -> list[list[int]]:
     return list(groups.values())
 
 
-def _fit(
-    members: Sequence[_Member],
+def fit(
+    members: Sequence[Member],
     policies: Mapping[str, Evaluable],
     data: Mixtures,
     evidence: Evidence,
@@ -195,18 +196,28 @@ def _fit(
     )
 
 
-def _ask(policies: Mapping[str, Evaluable], rows: Dataset, evidence: Evidence) -> np.ndarray:
-    """[G, N + M, act_dim] each policy's π(s′) at the rows, then its π(s₀), scaled to [−1, 1]."""
+def ask(policies: Mapping[str, Evaluable], rows: Dataset, evidence: Evidence) -> np.ndarray:
+    """[G, N + M, act_dim] each policy's π(s′) at the rows, then its π(s₀), as critics see actions.
+
+    Where actions are discrete, these are the policy's probabilities.
+    """
     spec, seen = evidence.spec, (rows.next_observations, evidence.initial_observations)
     actions = np.empty((len(policies), sum(map(len, seen)), spec.act_dim), np.float32)
     for g, (name, policy) in enumerate(policies.items()):
         if isinstance(policy, NextActions):
             _require_own_rows(name, policy, rows, evidence)
-            answers = [policy.actions, policy.initial_actions]
+            answers = [spec.encode_actions(each) for each in (policy.actions, policy.initial_actions)]
         else:
-            answers = [act(name, policy, observations, spec.act_dim) for observations in seen]
-        actions[g] = spec.encode_actions(np.concatenate(answers))
+            answers = [encoded(name, policy, observations, spec) for observations in seen]
+        actions[g] = np.concatenate(answers)
     return actions
+
+
+def encoded(name: str, policy: Evaluable, observations: np.ndarray, spec: Spec) -> np.ndarray:
+    """[N, act_dim] a policy's actions as critics see them: scaled to [−1, 1], or its probabilities."""
+    if spec.discrete:
+        return chances(name, policy, observations, spec)
+    return spec.encode_actions(act(name, policy, observations, spec))
 
 
 def _require_own_rows(name: str, policy: NextActions, rows: Dataset, evidence: Evidence) -> None:
@@ -219,7 +230,7 @@ def _require_own_rows(name: str, policy: NextActions, rows: Dataset, evidence: E
 
 
 def _feed(
-    members: Sequence[_Member],
+    members: Sequence[Member],
     policies: Mapping[str, Evaluable],
     data: Mixtures,
     evidence: Evidence,
@@ -247,22 +258,21 @@ def _feed(
     return Feed(shared, {"next_actions": actions}, [places[m.policy] for m in members], subsets, subset_of)
 
 
-def _initial_values(
-    state: Any, members: Sequence[_Member], policies: Sequence[str], evidence: Evidence, actions: np.ndarray
+def values_at(
+    state: Any, members: Sequence[Member], spec: Spec, observations: np.ndarray, actions: np.ndarray
 ) -> np.ndarray:
-    """[P, M] every member's values at the initial states, after its last update."""
-    start = jnp.asarray(evidence.spec.standardise(evidence.initial_observations))
+    """[P, M] every member's values of its own [P, M, act_dim] actions at [M, obs_dim] observations."""
+    seen = jnp.asarray(spec.standardise(observations))
 
     def one(member: Any) -> jax.Array:
         cfg, critic, acting = member
-        return critics.judge(critic, cfg, start, acting)
+        return critics.judge(critic, cfg, seen, acting)
 
-    own = actions[[policies.index(m.policy) for m in members]]
-    every = (stack([m.config for m in members]), state.critic.params, own)
+    every = (stack([m.config for m in members]), state.critic.params, actions)
     return np.asarray(jax.jit(lambda each: jax.lax.map(one, each))(every), np.float64)
 
 
-def _verdict(fitted: population.Fitted, m: int, member: _Member, evidence: Evidence) -> critics.Verdict:
+def judged(fitted: population.Fitted, m: int, member: Member, evidence: Evidence) -> critics.Verdict:
     curve = fitted.metrics["update"], fitted.metrics["value"][:, m].astype(np.float64)
     possible = evidence.value_range(member.config.gamma)
     return critics.verdict(*curve, int(fitted.diverged_at[m]), possible, member.config.pace)

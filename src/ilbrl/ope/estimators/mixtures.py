@@ -86,16 +86,15 @@ def distances_from_data(
     """Name → mean distance from (s′, π(s′)) to the nearest logged (s, a), over rows spread evenly through the subset.
 
     Observations are standardised and actions scaled to [−1, 1], as the critics see them; the square root of the
-    number of inputs is divided out, so that tasks compare.
+    number of inputs is divided out, so that tasks compare. Discrete actions are one-hot rows: two different ones are √2
+    apart, as are two observations that differ by √2 standard deviations.
     """
     rows, log = data.subset(expert_fraction), data.rows
     asked, searched = (rows[np.linspace(0, len(rows) - 1, n, dtype=int)] for n in (QUERIES, min(SEARCHED, len(rows))))
     states, queries = log.next_observations[asked], []
     for name, policy in policies.items():
         known = isinstance(policy, NextActions)
-        queries.append(
-            _inputs(spec, states, policy.actions[asked] if known else act(name, policy, states, spec.act_dim))
-        )
+        queries.append(_inputs(spec, states, policy.actions[asked] if known else act(name, policy, states, spec)))
     distance, _ = nearest(
         np.concatenate(queries), _inputs(spec, log.observations[searched], log.actions[searched]), True
     )

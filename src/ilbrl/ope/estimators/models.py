@@ -236,8 +236,10 @@ def _rollable(name: str, policy: Evaluable) -> Policy:
 
 
 def _score(closeness: Closeness, ensemble: models.Models) -> Score:
-    """Closeness as a function of what a rollout knows: the models' standardised observations, actions in [−1, 1]."""
+    """Closeness as a function of what a rollout knows: standardised observations, actions in [−1, 1] or one-hot."""
     scales = ensemble.scales
+    if scales.spec.discrete:
+        return lambda observations, actions: closeness(observations * scales.obs_std + scales.obs_mean, actions)
     centre, half_range = (scales.action_high + scales.action_low) / 2, (scales.action_high - scales.action_low) / 2
     return lambda observations, actions: closeness(
         observations * scales.obs_std + scales.obs_mean, actions * half_range + centre
