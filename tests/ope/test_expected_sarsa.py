@@ -173,7 +173,7 @@ def test_a_likely_start_and_bounds_come_from_the_logs(finite):
     data = Mixtures.of(alike, [0.5])
     assert data.mean_value(0.5, 0.9) == pytest.approx(1 / (1 - 0.9 * 0.9))
     asked = Config(gamma=0.9, informed_start=True, value_bounds=True)
-    filled = expected_sarsa._filled(asked, data, alike)
+    filled = expected_sarsa.fill_in(asked, data, alike)
     assert (filled.value_low, filled.value_high) == pytest.approx((0.0, 10.0))
     assert filled.start == pytest.approx(1 / (1 - 0.9 * 0.9))
 

@@ -144,7 +144,7 @@ class Clinic:
         return self._seen[self._state].copy(), {}
 
     def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """(what is seen of the next state; reward; terminated; truncated; {}). At the end the burden is the last one."""
+        """(what is seen of the next state; reward; terminated; truncated; {}). An end shows the last burden."""
         cost, row = self._cost[self._state], self._cumulated[self._state, action]
         after = min(int(np.searchsorted(row, self._rng.random(), side="right")), LOST)
         self._day += 1

@@ -78,7 +78,7 @@ class Critics(NamedTuple):
 
     state: Any
     members: list[Member]
-    words: list[critics.Word]  # of each member: whether its value has settled
+    words: list[str]  # of each member: whether its value has settled
     spec: Spec
     notes: tuple[str, ...]
 
@@ -89,11 +89,10 @@ class Critics(NamedTuple):
         repeated = np.broadcast_to(actions, (len(own), *actions.shape))
         return expected_sarsa.values_at(state, [self.members[m] for m in own], self.spec, observations, repeated)
 
-    def verdict(self, policy: str) -> critics.Word:
+    def verdict(self, policy: str) -> str:
         """The worst over the seeds."""
-        return max(
-            (w for w, m in zip(self.words, self.members) if m.policy == policy), key=critics.WORDS.index
-        )  # fmt: skip
+        own = {word for word, member in zip(self.words, self.members) if member.policy == policy}
+        return next(word for word in reversed(critics.WORDS) if word in own)
 
 
 def _learn(
@@ -119,7 +118,7 @@ def _estimate(
 ) -> Estimate:
     assert episodes.log_probs is not None
     assert episodes.rewards is not None
-    settled: str = learned.verdict(name)
+    settled = learned.verdict(name)
     shares = importance.weights(importance.by_episode(episodes, log_probs - episodes.log_probs))
     if settled == "diverged" or not np.isfinite(shares).all():
         return Estimate(float("nan"), float("nan"), settled if settled == "diverged" else "impossible")
