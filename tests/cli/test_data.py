@@ -76,7 +76,22 @@ def test_inspect_draws(logs: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     assert main(["data", "inspect", str(logs), "--plot", str(tmp_path / "p.png")]) == 0
     assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
     assert main(["data", "inspect", str(logs), "--plot", str(tmp_path / "p.doc")]) == 2
-    assert "end its name in .png" in capsys.readouterr().err
+    assert "is no figure; name a file that ends in .png" in capsys.readouterr().err
+
+
+def test_what_files_say_does_nothing_to_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither mark-up of the printing library nor control characters, in names of files and columns."""
+    path = tmp_path / "[red] \u202e.csv"
+    path.write_text("obs_0,action,[/x],\x1b]0;gone\x07,terminal\n1,a\x1b[2J,0,0,0\n2,[/b],0,0,1\n")
+    for words in (["data", "inspect", str(path)], ["data", "convert", str(path), str(tmp_path / "a.npz")]):
+        assert main(words) == 0
+        said = capsys.readouterr().out
+        assert "not used: [/x], \\x1b]0;gone\\x07" in said
+        assert "[red] " in said or "a.npz" in said
+        assert not {"\x1b", "\x07", "\u202e"} & set(said)
+    path.write_text("obs_0,act\x1b[2J\n1,2\n")
+    assert main(["data", "inspect", str(path)]) == 2
+    assert "\x1b" not in capsys.readouterr().err
 
 
 def test_convert_and_back(logs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

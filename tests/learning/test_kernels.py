@@ -34,10 +34,10 @@ def values_and_gradients(mlp, seed, rows, sizes, layer_norm, count=2):
     layers = stacked(key, count, sizes, layer_norm)
     x, wanted = jax.random.normal(key, (rows, sizes[0])), jax.random.normal(other, (rows, sizes[-1]))
 
-    def loss(layers, x):
+    def loss(layers, x, wanted):
         return jnp.square(jax.vmap(lambda one: mlp(one, x))(layers) - wanted).mean()
 
-    return jax.tree.leaves(jax.jit(jax.value_and_grad(loss, argnums=(0, 1)))(layers, x))
+    return jax.tree.leaves(jax.jit(jax.value_and_grad(loss, argnums=(0, 1)))(layers, x, wanted))
 
 
 @needs_triton

@@ -135,7 +135,7 @@ def test_a_score_replaces_the_learned_reward():
 def test_a_policy_does_not_depend_on_its_company():
     everyone = [steady(a) for a in (0.1, 0.5, -0.3)]
     together, alone = play(everyone, exact_models()), play(everyone[1:2], exact_models())
-    np.testing.assert_allclose(together.returns[1], alone.returns[0], rtol=1e-6)
+    np.testing.assert_allclose(together.returns[1], alone.returns[0], rtol=1e-5)
 
 
 def test_policies_of_different_shapes_keep_their_order():
@@ -149,8 +149,8 @@ def test_policies_of_different_shapes_keep_their_order():
         np.ones(1),
     )
     mixed = play({"a": steady(0.3), "deep": deep, "b": steady(-0.2)}, exact_models())
-    np.testing.assert_allclose(mixed.returns[2], play([steady(-0.2)], exact_models()).returns[0], rtol=1e-6)
-    np.testing.assert_allclose(mixed.returns[1], play([deep], exact_models()).returns[0], rtol=1e-6)
+    np.testing.assert_allclose(mixed.returns[2], play([steady(-0.2)], exact_models()).returns[0], rtol=1e-5)
+    np.testing.assert_allclose(mixed.returns[1], play([deep], exact_models()).returns[0], rtol=1e-5)
 
 
 @pytest.mark.parametrize("head", ["deterministic", "tanh_gaussian"])

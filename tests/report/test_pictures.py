@@ -14,7 +14,6 @@ from ilbrl.report.pictures.evaluator import (
     Point,
     courses,
     estimates_against_truth,
-    model_error,
     predicted,
     values_against_scores,
 )
@@ -158,14 +157,6 @@ def test_known_policies_valued_without_their_own_logs_stand_beside_the_others(pl
 def test_scores_of_another_quantity_stay_scores(committed):
     picture = of_run(read_run(committed["hopper"]))["estimated-against-true"]
     assert (picture.x, picture.identity) == ("true normalised score", False)
-
-
-def test_the_error_of_models_is_a_median_with_quartiles():
-    errors = np.array([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [3.0, 6.0, 9.0], [4.0, 8.0, 12.0], [5.0, 10.0, np.nan]])
-    (series,) = model_error({"walking": errors}, noise=1.4).series
-    np.testing.assert_allclose(series.x, [1, 2, 3])
-    np.testing.assert_allclose(series.y, [3.0, 6.0, 7.5])  # a rollout that ended counts no longer
-    np.testing.assert_allclose(series.low, [2.0, 4.0, 5.25])
 
 
 def test_values_against_scores_draw_the_selected_strong():

@@ -1,5 +1,7 @@
 """Nearest neighbours against brute force in float64, where float32 searches go wrong."""
 
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
@@ -50,7 +52,12 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("proposer", [neighbours._faiss_proposer, neighbours._jax_proposer])
+needs_faiss = pytest.mark.skipif(find_spec("faiss") is None, reason="faiss is not installed")
+
+
+@pytest.mark.parametrize(
+    "proposer", [pytest.param(neighbours._faiss_proposer, marks=needs_faiss), neighbours._jax_proposer]
+)
 @pytest.mark.parametrize("case", CASES)
 def test_agrees_with_brute_force(case, proposer, monkeypatch):
     monkeypatch.setattr(neighbours, "_proposer", proposer)
@@ -63,6 +70,7 @@ def test_agrees_with_brute_force(case, proposer, monkeypatch):
     np.testing.assert_allclose(distance, table.min(1), rtol=1e-12, atol=0)
 
 
+@needs_faiss
 def test_a_float32_search_alone_is_wrong_here():
     """The reason for the second step: remove it, and this data gives other distances."""
     queries, points = (array.astype(np.float32) for array in almost_the_experts())

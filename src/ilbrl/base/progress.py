@@ -34,12 +34,12 @@ def progress(label: str, total: int, unit: str, quiet: bool = False, shorter: st
             return Text(f"{task.speed:,.0f} {unit}/s" if task.speed else f"– {unit}/s", style="progress.data.speed")
 
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TextColumn("{task.percentage:>3.0f} %"),
         Rate(),
         TimeRemainingColumn(compact=True),
-        TextColumn("{task.fields[note]}"),
+        TextColumn("{task.fields[note]}", markup=False),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True, speed_estimate_period=60) as bar:
         task = bar.add_task(label, total=total, note="")

@@ -30,7 +30,7 @@ EXACT_BELOW = 10**300  # larger counts are given by their logarithm: few JSON re
 
 
 @dataclass(frozen=True)
-class Args:
+class BoundsOptions:
     mdp: Annotated[str | None, arg(metavar="NAME", help=f"compute every quantity from this MDP: {NAMES}")] = None
     states: Annotated[int | None, arg(metavar="INT", help="S")] = None
     actions: Annotated[int | None, arg(metavar="INT", help="A")] = None
@@ -65,7 +65,7 @@ class Args:
 
 def main(words: list[str]) -> int:
     args = tyro.cli(
-        Args, args=words, prog="ilbrl bounds", description=DESCRIPTION, config=(tyro.conf.FlagCreatePairsOff,)
+        BoundsOptions, args=words, prog="ilbrl bounds", description=DESCRIPTION, config=(tyro.conf.FlagCreatePairsOff,)
     )
     problem = _problem(args)
     if args.expert_samples is not None or args.logs_samples is not None:
@@ -78,7 +78,7 @@ def main(words: list[str]) -> int:
     return 0
 
 
-def _problem(args: Args) -> Problem:
+def _problem(args: BoundsOptions) -> Problem:
     """The MDP's own quantities where one is named; whatever was given explicitly replaces them."""
     beta = args.beta
     if args.kappa is not None:
@@ -97,7 +97,7 @@ def _problem(args: Args) -> Problem:
     return Problem(**given)
 
 
-def _backwards(args: Args, problem: Problem) -> int:
+def _backwards(args: BoundsOptions, problem: Problem) -> int:
     if args.expert_samples is None or args.logs_samples is None:
         raise IlbrlError("to solve backwards give both --expert-samples and --logs-samples")
     if min(args.expert_samples, args.logs_samples) < 1:
@@ -118,7 +118,7 @@ def _backwards(args: Args, problem: Problem) -> int:
     return 0 if epsilon is not None else 1
 
 
-def _jsonable(args: Args, problem: Problem, bounds: Bounds) -> dict[str, Any]:
+def _jsonable(args: BoundsOptions, problem: Problem, bounds: Bounds) -> dict[str, Any]:
     """Counts exactly where they stay below 10^300, else null; the logarithm of every count beside them."""
     numbers: dict[str, Any] = {"epsilon": args.epsilon, "delta": args.delta}
     logarithms = {}
@@ -140,7 +140,7 @@ def _count(value: int) -> str:
     return f"{value:,}" if value < 10**12 else f"10^{_log10(value):.2f}"
 
 
-def _report(args: Args, problem: Problem, bounds: Bounds) -> str:
+def _report(args: BoundsOptions, problem: Problem, bounds: Bounds) -> str:
     b = bounds
     rows = [
         ("S, A", f"{problem.states}, {problem.actions}", "states, actions"),

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import json as json_format
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import tyro
 from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional, arg
 
-from ilbrl.base.errors import IlbrlError
+from ilbrl.base.errors import IlbrlError, printable
 from ilbrl.data.dataset import Dataset
 from ilbrl.data.doctor import Finding, examine
 from ilbrl.data.formats import FORMATS
 from ilbrl.data.joining import same_actions
 from ilbrl.data.loading import load, save
 from ilbrl.data.reading import Reading
-from ilbrl.data.summary import columns, plot, sparkline, summarise
+from ilbrl.data.summary import columns, sparkline, summarise
+
+if TYPE_CHECKING:
+    from ilbrl.report.pictures import Picture
 
 _FORMATS = "\n".join(f"  {name + ':':<12}{format.what}" for name, format in FORMATS.items())
 _ABOUT = f"""Look at logged data, change its format, or collect the built-in kind.
@@ -49,7 +54,7 @@ def inspect(
     /,
     expert: Annotated[str | None, arg(metavar="WHAT")] = None,
     json: bool = False,
-    plot: Annotated[Path | None, arg(metavar="PNG")] = None,
+    plot: Annotated[Path | None, arg(metavar="FILE")] = None,
     reading: OmitArgPrefixes[Reading] = Reading(),  # noqa: B008 - immutable
 ) -> int:
     """Describe a dataset and say what is wrong with it.
@@ -62,7 +67,7 @@ def inspect(
         what: The dataset: a built-in name, a path or format:path.
         expert: Expert data, to look for its rows in the other logs.
         json: Print one JSON object instead of tables.
-        plot: Write histograms of everything to this PNG file.
+        plot: Write histograms of everything to this file (.png, .svg or .pdf).
         reading: What the files do not say.
     """
     dataset, demonstrations = load(what, reading), None
@@ -70,7 +75,9 @@ def inspect(
         dataset, demonstrations = same_actions([dataset, load(expert, reading)])
     findings = examine(dataset, demonstrations)
     if plot is not None:
-        _plot(dataset, plot)
+        from ilbrl.report.pictures import paper
+
+        paper.save_as(plot, *_histograms(dataset))
     if json:
         print(json_format.dumps({**summarise(dataset), "findings": [asdict(f) for f in findings]}, indent=2))
     else:
@@ -101,7 +108,7 @@ def convert(
     print(f"{path}: {len(dataset):,} transitions in {dataset.num_episodes:,} episodes")
     for grade, lines in (("warning", dataset.warnings), ("note", dataset.notes)):
         for line in lines:
-            print(f"  {grade}: {line}")
+            print(f"  {grade}: {printable(line)}")
     return 0
 
 
@@ -125,19 +132,30 @@ def make(
     return 0
 
 
-def _plot(dataset: Dataset, path: Path) -> None:
-    if path.suffix.lower() != ".png":
-        raise IlbrlError(f"{path}: the picture is a PNG; end its name in .png")
-    plot(dataset, path)
+def _histograms(dataset: Dataset) -> Iterator[Picture]:
+    """Of episode lengths, returns, and each column of observations and actions."""
+    from ilbrl.report.pictures import STYLES, Picture, Series
+
+    found = {"episode length": dataset.episode_lengths}
+    if dataset.rewards is not None:
+        found["return"] = dataset.returns()
+    for name in ("observations", "actions"):
+        found |= {f"{name[:-1]} {i}": column for i, column in enumerate(columns(dataset)[name].T)}
+    for title, values in found.items():
+        counts, edges = np.histogram(values[np.isfinite(values)].astype(np.float64), bins=40)
+        series = Series(title, STYLES[0], (edges[1:] + edges[:-1]) / 2, counts, "bars")
+        yield Picture(title, title, "", "", "", (series,))
 
 
 def _show(dataset: Dataset, findings: list[Finding]) -> None:
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     console, facts = Console(highlight=False, soft_wrap=True), summarise(dataset)
     console.print(
-        f"[bold]{facts['source']}[/bold]  {facts['transitions']:,} transitions in {facts['episodes']:,} episodes"
+        f"[bold]{escape(printable(facts['source']))}[/bold]  {facts['transitions']:,} transitions in"
+        f" {facts['episodes']:,} episodes"
     )
     console.print(f"ends: {facts['terminals']:,} terminals, {facts['timeouts']:,} time-outs")
     table = Table(box=None, pad_edge=False, header_style="dim")
@@ -158,11 +176,11 @@ def _show(dataset: Dataset, findings: list[Finding]) -> None:
             table.add_row(f"… {matrix.shape[1] - 40} more {name} (--json has all)")
     console.print(table)
     if facts["choices"]:
-        shares = [f"{name} {count / facts['transitions']:.1%}" for name, count in facts["choices"].items()]
+        shares = [f"{printable(name)} {count / facts['transitions']:.1%}" for name, count in facts["choices"].items()]
         console.print(f"actions: {', '.join(shares[:20])}{' …' * (len(shares) > 20)}", markup=False)
     _show_policy(console, facts["behaviour_policy"])
     for finding in findings:
-        console.print(f"[{_STYLES[finding.grade]}]{finding.grade:>7}[/] {finding.message}")
+        console.print(f"[{_STYLES[finding.grade]}]{finding.grade:>7}[/] {escape(printable(finding.message))}")
     if not findings:
         console.print("nothing to report: healthy")
 

@@ -21,7 +21,7 @@ to what follows: no environment is touched until a policy is selected. The study
 
 
 @dataclass(frozen=True)
-class Arguments:
+class DemoOptions:
     """Imitate an expert from a few of its episodes and the logs of somebody worse, and select a policy offline.
 
     The environment appears only at the end, to show what came of it. Needs `pip install "ilbrl[benchmark]"`.
@@ -34,7 +34,7 @@ class Arguments:
 
 
 def main(words: list[str]) -> int:
-    args = tyro.cli(Arguments, args=words, prog="ilbrl demo")
+    args = tyro.cli(DemoOptions, args=words, prog="ilbrl demo")
     out = args.out or Path("runs/demo" if args.seed == 0 else f"runs/demo-seed{args.seed}")
     study = replace(Study.load("demo"), seed=args.seed)
     print(STORY.format(episodes=study.data.expert_episodes, task=study.task), flush=True)

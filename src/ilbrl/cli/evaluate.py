@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import tyro
 
 from ilbrl import ope
-from ilbrl.base.errors import IlbrlError
+from ilbrl.base.errors import IlbrlError, printable
 from ilbrl.base.records import from_json, parse_json, read_text, to_plain, write_json
 from ilbrl.cli.evaluate_output import as_text, draw_calibration, draw_values
 from ilbrl.cli.named import load_named, typed, value_of
@@ -33,7 +33,7 @@ ilbrl evaluate --policy a.safetensors --calibration tuned/tuning.json --expert h
 
 
 @dataclass(frozen=True)
-class Arguments:
+class EvaluateOptions:
     logs: tuple[str, ...]
     """Logs to learn from: files or built-in names; `:400000steps` takes the first 400,000 transitions."""
     expert: str | None = None
@@ -66,7 +66,7 @@ class Arguments:
     """Print one JSON object instead of text."""
 
 
-class Judged(NamedTuple):
+class Calibrated(NamedTuple):
     """With which configuration policies are valued, and what a calibration says about it."""
 
     config: Any
@@ -82,7 +82,7 @@ def main(words: list[str]) -> int:
     check_settings([config])
     policies = {name: policy_named(name) for name in args.policy}
     evidence = ope.gather(*_logs(args, reading), args.seed, args.intrinsic, _warn)
-    judged = Judged(config)
+    judged = Calibrated(config)
     if args.calibration is not None:
         judged = _calibrated(args.calibration, estimator, config, typed(words), evidence)
     workplace = None if args.out is None else args.out / "workplace"
@@ -92,7 +92,7 @@ def main(words: list[str]) -> int:
     )  # fmt: skip
     result: dict[str, Any] = {}
     if found.calibration is not None:
-        judged = Judged(found.calibration.config, tuning_record(found.calibration))
+        judged = Calibrated(found.calibration.config, tuning_record(found.calibration))
         result["calibration"] = to_plain(judged.tuning)
         if args.out is not None:
             write_json(args.out / "tuning.json", judged.tuning)
@@ -126,13 +126,13 @@ def policy_named(name: str) -> Policy:
     return find_policy(name)
 
 
-def _parse(words: list[str]) -> tuple[Arguments, Any, Reading]:
+def _parse(words: list[str]) -> tuple[EvaluateOptions, Any, Reading]:
     """The arguments, and the settings of the estimator that they name."""
     estimator = ope.find(value_of("--estimator", words, ope.DEFAULT))
     arguments = make_dataclass(
-        "Arguments",
+        "EvaluateOptions",
         [
-            ("evaluation", Arguments),
+            ("evaluation", EvaluateOptions),
             ("reading", Reading, field(default=Reading())),
             ("settings", estimator.Config, field(default=estimator.Config())),
         ],
@@ -144,7 +144,7 @@ def _parse(words: list[str]) -> tuple[Arguments, Any, Reading]:
     return parsed.evaluation, parsed.settings, parsed.reading
 
 
-def _check(args: Arguments) -> None:
+def _check(args: EvaluateOptions) -> None:
     if not args.policy and not args.known and not args.clones:
         raise IlbrlError("nothing to evaluate: name policies with --policy, or known ones with --known NAME=POLICY")
     if args.calibration is not None and (args.known or args.clones):
@@ -162,17 +162,17 @@ def _check(args: Arguments) -> None:
 
 
 def _warn(said: str) -> None:
-    print(f"warning: {said}", file=sys.stderr)
+    print(f"warning: {printable(said)}", file=sys.stderr)
 
 
-def _logs(args: Arguments, reading: Reading) -> tuple[dict[str, Dataset], Dataset | None]:
+def _logs(args: EvaluateOptions, reading: Reading) -> tuple[dict[str, Dataset], Dataset | None]:
     """The logs by name, `logs` or, where there are several, what the user typed; and the expert's."""
     expert = None if args.expert is None else load_named(args.expert, reading, quiet=args.quiet)
     several = len(args.logs) > 1
     return {text if several else "logs": load_named(text, reading, quiet=args.quiet) for text in args.logs}, expert
 
 
-def _known(args: Arguments, evidence: ope.Evidence, reading: Reading) -> dict[str, Any]:
+def _known(args: EvaluateOptions, evidence: ope.Evidence, reading: Reading) -> dict[str, Any]:
     """The known policies of `NAME=POLICY`, `NAME=POLICY@LOG` or `NAME=POLICY@FILE`."""
     typed_as = {args.expert: "expert", **({args.logs[0]: "logs"} if len(args.logs) == 1 else {})}
     found: dict[str, Any] = {}
@@ -190,7 +190,9 @@ def _known(args: Arguments, evidence: ope.Evidence, reading: Reading) -> dict[st
     return found
 
 
-def _calibrated(path: Path, estimator: ope.Estimator, config: Any, options: set[str], evidence: ope.Evidence) -> Judged:
+def _calibrated(
+    path: Path, estimator: ope.Estimator, config: Any, options: set[str], evidence: ope.Evidence
+) -> Calibrated:
     """What an earlier calibration chose, changed by the options that were typed.
 
     Its verdict stays where these logs and settings are those it is about.
@@ -208,15 +210,15 @@ def _calibrated(path: Path, estimator: ope.Estimator, config: Any, options: set[
     here = {name: data.content_hash for name, data in evidence.logs.items()}
     departures += [f"another log {name}" for name in here if record.evidence.get(name) != here[name]]
     if not departures:
-        return Judged(asked, record)
+        return Calibrated(asked, record)
     withheld = (
         f"the verdict of the calibration is about other estimates: here {' and '.join(departures)};"
         " how far to trust these numbers is unknown until --known with the same options says so"
     )
-    return Judged(asked, record, withheld)
+    return Calibrated(asked, record, withheld)
 
 
-def _as_json(found: ope.Evaluated, estimates: ope.Estimates, judged: Judged) -> dict[str, Any]:
+def _as_json(found: ope.Evaluated, estimates: ope.Estimates, judged: Calibrated) -> dict[str, Any]:
     trust = None if judged.tuning is None or judged.withheld else judged.tuning.trust
     warned = found.warnings
     if trust is not None and judged.tuning is not None and found.calibration is None:  # of an earlier call

@@ -24,7 +24,7 @@ from ilbrl.rewards.soft_support import Explanation, explain, label_steps, standa
 
 
 @dataclass(frozen=True)
-class Arguments:
+class LabelOptions:
     """Label the logs with ILBRL's intrinsic reward: 1 on the expert's own steps, less the farther away a step is.
 
     ilbrl label --expert hopper/expert:2ep --logs hopper/medium:400000steps --out labels.npz
@@ -60,7 +60,7 @@ class Arguments:
 
 
 def main(words: list[str]) -> int:
-    args = tyro.cli(Arguments, args=words, prog="ilbrl label")
+    args = tyro.cli(LabelOptions, args=words, prog="ilbrl label")
     if args.plot is not None:
         paper.check_format(args.plot)
     expert, logs = load_both(args.expert, args.logs, args.reading)
@@ -145,7 +145,7 @@ def _print_explanation(e: Explanation, obs_dim: int) -> None:
         print(f"{name:<18}{e.features[i]:>12.4f}{e.nearest_features[i]:>12.4f}{e.per_feature[i]:>12.4f}")
 
 
-def _print_logits(judged: Logits, args: Arguments) -> None:
+def _print_logits(judged: Logits, args: LabelOptions) -> None:
     """What a discriminator says of the expert's rows and of the logs'."""
     parts = dict(zip(("expert", "logs"), np.split(judged.logit[0], [judged.expert_rows])))
     if args.json:

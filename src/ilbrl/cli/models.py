@@ -12,7 +12,7 @@ import numpy as np
 import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, UseAppendAction, arg
 
-from ilbrl.base.errors import IlbrlError
+from ilbrl.base.errors import IlbrlError, printable
 from ilbrl.cli.named import load_named
 from ilbrl.data.benchmark import find_policy
 from ilbrl.models import MEMBERS, PENALTY
@@ -137,12 +137,14 @@ def _show(learned: Any, file: Path, values: dict[str, Any], json: bool) -> None:
         print(json_format.dumps(facts, indent=1))
         return
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     console = Console(highlight=False, soft_wrap=True)
     predicts = ["the change of state", *["reward"] * learned.config.rewards, *["end"] * learned.config.ends]
     console.print(
-        f"[bold]{file}[/bold]  {learned.members} models of {' + '.join(learned.sources)}; they predict"
+        f"[bold]{escape(str(file))}[/bold]  {learned.members} models of"
+        f" {escape(printable(' + '.join(learned.sources)))}; they predict"
         f" {', '.join(predicts)}; episodes last up to {learned.horizon:,} steps"
     )
     table = Table(box=None, pad_edge=False, header_style="dim")
@@ -156,7 +158,7 @@ def _show(learned: Any, file: Path, values: dict[str, Any], json: bool) -> None:
         console.print(f"left out: {len(learned.errors.left_out)} models that were much worse than the others")
     for name, value in values.items():
         console.print(
-            f"{name}: return {value['return']:,.1f} over {value['length']:,.0f} steps;"
+            f"{escape(name)}: return {value['return']:,.1f} over {value['length']:,.0f} steps;"
             f" disagreement {value['disagreement']:.1f} × that of the logs, {value['outside']:.0%} of the steps at the"
             " edge of the logs"
         )

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ilbrl.base.errors import printable
 from ilbrl.data import Dataset, Reading, load, same_actions
 from ilbrl.data.doctor import Purpose, require_healthy
 
@@ -23,7 +24,7 @@ def load_both(expert: str, logs: str, reading: Reading | None = None, quiet: boo
 
 def warn_about(data: Dataset, expert: Dataset | None, purpose: Purpose = "imitation") -> None:
     """Raise on what the doctor calls an error, and print what it calls a warning."""
-    require_healthy(data, expert, purpose, warn=lambda said: print(f"warning: {said}", file=sys.stderr))
+    require_healthy(data, expert, purpose, warn=lambda said: print(f"warning: {printable(said)}", file=sys.stderr))
 
 
 def value_of(option: str, words: Sequence[str], default: str) -> str:

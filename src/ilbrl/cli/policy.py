@@ -11,6 +11,7 @@ import numpy as np
 import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
+from ilbrl.base.errors import printable
 from ilbrl.data.benchmark import find_policy
 from ilbrl.policy import Policy
 from ilbrl.policy.export_c import export_c
@@ -52,8 +53,8 @@ def show(policy: Positional[What], /, json: bool = False) -> int:
     if json:
         print(json_format.dumps(_facts(policy, found, sha256), indent=1))
     else:
-        lines = (f"  {_printable(label):<13} {_printable(text)}" for label, text in _text(found, sha256))
-        print("\n".join([_printable(policy), *lines]))
+        lines = (f"  {printable(label):<13} {printable(text)}" for label, text in _text(found, sha256))
+        print("\n".join([printable(policy), *lines]))
     return 0
 
 
@@ -176,8 +177,3 @@ def _words(value: Any) -> str:
     if isinstance(value, list):
         return " to ".join(map(_words, value)) if len(value) == 2 else " ".join(map(_words, value))
     return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def _printable(text: str) -> str:
-    """What a file says cannot move the cursor or colour the terminal."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

@@ -20,7 +20,7 @@ from ilbrl.report.text import terminal
 
 
 @dataclass(frozen=True)
-class Arguments:
+class ReportOptions:
     """Report on run folders that `ilbrl tune` wrote. Several runs are compared.
 
     ilbrl report runs/hopper                                     writes report.html: verdict first, everything inside
@@ -43,7 +43,7 @@ class Arguments:
 
 
 def main(words: list[str]) -> int:
-    args = tyro.cli(Arguments, args=words, prog="ilbrl report")
+    args = tyro.cli(ReportOptions, args=words, prog="ilbrl report")
     summary = summarise(args.runs)
     text = render(summary) if args.format == "html" else FORMATS[args.format](summary)
     out = Path("report.html") if args.out is None and args.format == "html" else args.out

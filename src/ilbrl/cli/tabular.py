@@ -37,7 +37,7 @@ STRANGE = "·"  # a cell whose action the policy leaves open
 
 
 @dataclass(frozen=True)
-class Args:
+class WorldOptions:
     env: Annotated[str, arg(help=NAMES)] = "FrozenLake-v1"
     expert_steps: Annotated[int, arg(help="transitions demonstrated by the optimal expert")] = 200
     logs_steps: Annotated[int, arg(help="transitions logged by the uniformly random explorer")] = 20_000
@@ -50,7 +50,11 @@ class Args:
 
 def main(words: list[str]) -> int:
     args = tyro.cli(
-        Args, args=words, prog="ilbrl tabular", description=DESCRIPTION, config=(tyro.conf.FlagCreatePairsOff,)
+        WorldOptions,
+        args=words,
+        prog="ilbrl tabular",
+        description=DESCRIPTION,
+        config=(tyro.conf.FlagCreatePairsOff,),
     )
     if args.expert_steps < 1 or args.logs_steps < 0:
         raise IlbrlError("--expert-steps must be at least 1 and --logs-steps at least 0")
@@ -82,7 +86,11 @@ def _score(mdp: FiniteMDP, expert: np.ndarray, policy: np.ndarray) -> dict[str, 
 
 
 def _jsonable(
-    args: Args, mdp: FiniteMDP, policies: dict[str, np.ndarray], scores: dict[str, dict[str, float]], visited: int
+    args: WorldOptions,
+    mdp: FiniteMDP,
+    policies: dict[str, np.ndarray],
+    scores: dict[str, dict[str, float]],
+    visited: int,
 ) -> dict[str, Any]:
     return {
         "env": args.env,
@@ -102,7 +110,11 @@ def _jsonable(
 
 
 def _report(
-    args: Args, mdp: FiniteMDP, policies: dict[str, np.ndarray], scores: dict[str, dict[str, float]], visited: int
+    args: WorldOptions,
+    mdp: FiniteMDP,
+    policies: dict[str, np.ndarray],
+    scores: dict[str, dict[str, float]],
+    visited: int,
 ) -> str:
     lines = [
         f"{args.env}: {mdp.num_states} states × {mdp.num_actions} actions;"

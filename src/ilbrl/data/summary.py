@@ -1,13 +1,11 @@
-"""A dataset in numbers, and as small pictures."""
+"""A dataset in numbers, and as bars of letters."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ilbrl.base.files import written_whole
 from ilbrl.base.records import to_plain
 from ilbrl.data.actions import log_prob_errors
 from ilbrl.data.dataset import Dataset
@@ -66,29 +64,6 @@ def sparkline(values: np.ndarray, width: int = 24) -> str:
     counts, _ = np.histogram(finite.astype(np.float64), bins=width)
     heights = np.ceil(counts / counts.max() * (len(_BARS) - 1)).astype(int)
     return "".join(_BARS[height] for height in heights)
-
-
-def plot(dataset: Dataset, path: Path) -> None:
-    """A PNG of histograms: episode lengths, returns, and each column of observations and actions."""
-    from matplotlib.figure import Figure
-
-    panels: list[tuple[str, np.ndarray]] = [("episode length", dataset.episode_lengths)]
-    if dataset.rewards is not None:
-        panels.append(("return", dataset.returns()))
-    for name in ("observations", "actions"):
-        panels += [(f"{name[:-1]} {i}", column) for i, column in enumerate(columns(dataset)[name].T)]
-    across = min(6, len(panels))
-    down = -(-len(panels) // across)
-    figure = Figure(figsize=(2.2 * across, 1.7 * down), layout="constrained")
-    for axis, (title, values) in zip(figure.subplots(down, across, squeeze=False).flat, panels):
-        axis.hist(values[np.isfinite(values)], bins=40, color="#4878a8")
-        axis.set_title(title, fontsize=8)
-        axis.tick_params(labelsize=6)
-        axis.set_yticks([])
-    for axis in figure.axes[len(panels) :]:
-        axis.set_visible(False)
-    with written_whole(path) as partial:
-        figure.savefig(partial, dpi=120)
 
 
 def _ranges(matrix: np.ndarray) -> dict[str, list[float | None]]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ilbrl.base.records import to_plain
 from ilbrl.envs import NOT_D4RL, score_notes
 from ilbrl.report import text
 from ilbrl.report.pictures import display
@@ -48,8 +49,7 @@ def score_table(summary: Summary) -> Table | None:
         cells = [Cell(display(name)), *(_task_cell(board, name, task) for task in board.tasks)]
         rows.append((*cells, _iqm_cell(summary, name)) if averaged else tuple(cells))
     for name, known in board.references.items():
-        role, dot, run = name.partition(" · ")
-        cells = [Cell(f"policy of the {role}{dot}{run}"), *(Cell(number(known.get(task))) for task in board.tasks)]
+        cells = [Cell(f"policy of the {name}"), *(Cell(number(known.get(task))) for task in board.tasks)]
         rows.append((*cells, Cell(number(board.reference(name)))) if averaged else tuple(cells))
     columns = ("", *board.tasks, *(["IQM"] if averaged else []))
     return Table(columns, tuple(rows), len(board.algorithms), caption(board))
@@ -179,7 +179,7 @@ def machine_readable(summary: Summary) -> str:
         "difference_to_best": {name: _interval(each) for name, each in summary.to_best.items()},
         "small_print": small_print(summary),
     }  # fmt: skip
-    return json.dumps(without_nan(found), indent=1) + "\n"
+    return json.dumps(to_plain(found), indent=1) + "\n"
 
 
 def _lists(scores: dict[str, dict[str, np.ndarray]]) -> dict[str, dict[str, list[float]]]:
@@ -192,15 +192,6 @@ def _mean(found: Mean | None) -> dict[str, Any] | None:
 
 def _interval(found: Any) -> dict[str, float]:
     return {"point": float(found.point), "low": float(found.low), "high": float(found.high)}
-
-
-def without_nan(value: Any) -> Any:
-    """JSON has no word for NaN: null."""
-    if isinstance(value, dict):
-        return {key: without_nan(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [without_nan(each) for each in value]
-    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 FORMATS: dict[str, Callable[[Summary], str]] = {

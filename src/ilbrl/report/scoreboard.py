@@ -13,7 +13,7 @@ from ilbrl.envs import normalised_score
 from ilbrl.report.bootstrap import Interval, cautious_difference, interval
 from ilbrl.report.pictures import display
 from ilbrl.report.statistics import AGGREGATES, NORMAL_95, Mean, iqm, normal_mean
-from ilbrl.report.text import listed
+from ilbrl.report.text import OF_RUN, listed
 from ilbrl.results.folder import Run, reference_value
 from ilbrl.results.schema import Reference
 from ilbrl.results.tables import Candidate
@@ -163,7 +163,7 @@ def scoreboard(runs: Sequence[Run]) -> Scoreboard | None:
     unit = "score" if all(candidate.true_score is not None for _, candidate in shown) else "return"
     found: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for run, candidate in shown:
-        name = f"{candidate.algorithm} · {run.name}" if labelled else candidate.algorithm
+        name = f"{candidate.algorithm}{OF_RUN}{run.name}" if labelled else candidate.algorithm
         value = candidate.true_score if unit == "score" else candidate.true_return
         own = played(run, candidate)
         if value is not None and own is not None:
@@ -190,7 +190,7 @@ def _references(runs: Sequence[Run], unit: str) -> dict[str, dict[str, float]]:
         known = [(run, value) for run, value in values if value is not None]
         labelled = len({(run.task, value) for run, value in known}) > len({run.task for run, _ in known})
         for run, value in known:
-            found.setdefault(f"{role} · {run.name}" if labelled else role, {})[run.task] = value
+            found.setdefault(f"{role}{OF_RUN}{run.name}" if labelled else role, {})[run.task] = value
     return found
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 FILE_NAME_LENGTH = 80
 LABEL_LENGTH = 60  # in a picture
+OF_RUN = " · "  # between an algorithm, or a role, and the run that it is of
 
 
 def decimals(value: float) -> int:

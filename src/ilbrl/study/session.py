@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ilbrl.base.errors import IlbrlError
+from ilbrl.base.errors import IlbrlError, printable
 from ilbrl.base.files import append, locked
 from ilbrl.base.progress import Advance, in_words, progress
 from ilbrl.base.records import differences, write_csv, write_json
@@ -50,7 +50,7 @@ class Session:
     def say(self, line: str) -> None:
         """On standard error (unless quiet) and in log.txt."""
         if not self.quiet:
-            print(line, file=sys.stderr, flush=True)
+            print(printable(line), file=sys.stderr, flush=True)
         note(self.folder, line)
 
     def finished(self, phase: str, what: str, started: float) -> None:

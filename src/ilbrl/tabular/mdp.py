@@ -16,7 +16,7 @@ ROW_SUM_TOLERANCE = 1e-8
 
 
 @dataclass(frozen=True)
-class Layout:
+class GridLayout:
     """How to draw the states on a grid: for people, never for algorithms."""
 
     background: tuple[str, ...]  # one string per row of the grid; a state's cell is overwritten by its action
@@ -36,7 +36,7 @@ class FiniteMDP:
     rewards: np.ndarray  # [S, A]
     initial: np.ndarray | None = None  # [S] P₀; None: uniform
     name: str = "finite MDP"
-    layout: Layout | None = None
+    layout: GridLayout | None = None
     origin: np.ndarray | None = None  # [S] each state's number in the environment it came from; None: its own
 
     def __post_init__(self) -> None:

@@ -14,7 +14,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from ilbrl.base.errors import IlbrlError
-from ilbrl.tabular.mdp import FiniteMDP, Layout
+from ilbrl.tabular.mdp import FiniteMDP, GridLayout
 
 RING = 0.05  # probability a Garnet spends on the moves that make it ergodic
 NAMES = "garnet:SxA (for example garnet:20x4), grid:HxW, riverswim:N, or a Gymnasium toy-text id such as FrozenLake-v1"
@@ -88,7 +88,7 @@ def grid_world(height: int, width: int, slip: float = 0.1, sparsely: bool = Fals
     rewards[-1] = 1
     start = np.zeros(len(cells))
     start[0] = 1
-    layout = Layout((" " * width,) * height, cells, "↑→↓←")
+    layout = GridLayout((" " * width,) * height, cells, "↑→↓←")
     dense_or_not = transitions if sparsely else transitions.toarray()
     return FiniteMDP(dense_or_not, rewards, start, f"grid:{height}x{width}", layout)
 
@@ -113,7 +113,7 @@ def river_swim(num_states: int, sparsely: bool | None = None) -> FiniteMDP:
     rewards[0, 0], rewards[last, 1] = 0.005, 1.0
     start = np.zeros(n)
     start[0] = 1
-    layout = Layout((" " * n,), np.arange(n), "←→") if n <= 100 else None
+    layout = GridLayout((" " * n,), np.arange(n), "←→") if n <= 100 else None
     as_sparse = n > 1_000 if sparsely is None else sparsely
     dense_or_not = transitions if as_sparse else transitions.toarray()
     return FiniteMDP(dense_or_not, rewards, start, f"riverswim:{n}", layout)
@@ -193,7 +193,7 @@ def _reachable(graph: np.ndarray, initial: np.ndarray) -> np.ndarray:
     return np.sort(order[order < len(graph)])
 
 
-def _toy_text_layout(env_id: str, env: Any, reachable: np.ndarray) -> Layout | None:
+def _toy_text_layout(env_id: str, env: Any, reachable: np.ndarray) -> GridLayout | None:
     glyphs = next((g for prefix, g in _TOY_TEXT_GLYPHS.items() if env_id.startswith(prefix)), None)
     if glyphs is None:
         return None
@@ -201,4 +201,4 @@ def _toy_text_layout(env_id: str, env: Any, reachable: np.ndarray) -> Layout | N
     background = (
         ["".join(c.decode() for c in row) for row in desc] if desc is not None else ["·" * env.shape[1]] * env.shape[0]
     )
-    return Layout(tuple(background), reachable, glyphs)
+    return GridLayout(tuple(background), reachable, glyphs)

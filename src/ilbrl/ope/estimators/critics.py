@@ -160,7 +160,7 @@ def value(cfg: Config, state: State, batch: Batch) -> dict[str, jax.Array]:
 # --- has it converged? ------------------------------------------------------------------------------------------------
 
 
-class Verdict(NamedTuple):
+class Decision(NamedTuple):
     word: Word
     decided_at: int  # update at which it could first be given and has held since; for a moving estimate, the last
 
@@ -172,28 +172,28 @@ def verdict(
     value_range: tuple[float, float],
     pace: float,
     slack: float = SLACK,
-) -> Verdict:
+) -> Decision:
     """The verdict on a curve: [C] update numbers and [C] values.
 
     diverged_at: the update at which the loop froze the member; −1: never.
     value_range: the smallest and largest value that the rewards allow.
     """
     if diverged_at >= 0:
-        return Verdict("diverged", int(diverged_at))
+        return Decision("diverged", int(diverged_at))
     low, high = value_range
     margin = slack * (high - low)
     possible = (values >= low - margin) & (values <= high + margin)  # false for nan
     if not possible[-1]:
         impossible_since = len(values) - np.argmax(possible[::-1]) if possible.any() else 0
-        return Verdict("diverged", int(updates[impossible_since]))
+        return Decision("diverged", int(updates[impossible_since]))
     smallest = NEAR_ZERO * (high - low)
     since = len(values)
     while since >= FEWEST_POINTS and has_settled(updates[:since], values[:since], pace, smallest):
         since -= 1
     decided = -(-8 * (since + 1) // 7) - 1  # settled from point `since` on, and for an eighth of the curve by then
     if decided >= len(values):
-        return Verdict("moving", int(updates[-1]))
-    return Verdict("converged", int(updates[decided]))
+        return Decision("moving", int(updates[-1]))
+    return Decision("converged", int(updates[decided]))
 
 
 def has_settled(updates: np.ndarray, values: np.ndarray, pace: float, smallest: float) -> bool:

@@ -272,7 +272,7 @@ def values_at(
     return np.asarray(jax.jit(lambda each: jax.lax.map(one, each))(every), np.float64)
 
 
-def judged(fitted: population.Fitted, m: int, member: Member, evidence: Evidence) -> critics.Verdict:
+def judged(fitted: population.Fitted, m: int, member: Member, evidence: Evidence) -> critics.Decision:
     curve = fitted.metrics["update"], fitted.metrics["value"][:, m].astype(np.float64)
     possible = evidence.value_range(member.config.gamma)
     return critics.verdict(*curve, int(fitted.diverged_at[m]), possible, member.config.pace)

@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from ilbrl.agents import AGENTS
+from ilbrl.report.text import OF_RUN
 from ilbrl.results.schema import Grade
 from ilbrl.results.tables import Curve
 
@@ -50,7 +51,7 @@ GRADES: dict[Grade, Style] = {
 
 def display(algorithm: str) -> str:
     """The name in print; of `algorithm · run` only the first part has one."""
-    name, dot, run = algorithm.partition(" · ")
+    name, dot, run = algorithm.partition(OF_RUN)
     return (AGENTS[name].title if name in AGENTS else name) + dot + run
 
 

@@ -15,7 +15,6 @@ import numpy as np
 from ilbrl.report.deployed import quantity
 from ilbrl.report.pictures import (
     GRADES,
-    LINE_POINTS,
     STYLES,
     Line,
     Picture,
@@ -95,26 +94,6 @@ def predicted(points: Sequence[Point], blind: Sequence[bool], of: str = "return 
         " policy's own logs show what to expect of new policies. Bars are 95 % intervals."
     )
     return replace(estimates_against_truth(ordered, of), says=says)
-
-
-def model_error(errors: Mapping[str, np.ndarray], noise: float | None = None) -> Picture:
-    """Name → [rollouts, steps] distance between predicted and true states, in standard deviations of the logs.
-
-    `noise`: the error of guessing a random logged state, which no useful model reaches.
-    """
-    series = []
-    for i, (name, found) in enumerate(errors.items()):
-        steps = np.arange(1, found.shape[1] + 1, dtype=float)
-        kept = np.unique(np.linspace(0, len(steps) - 1, LINE_POINTS).round().astype(int))
-        low, middle, high = np.nanquantile(found[:, kept], [0.25, 0.5, 0.75], axis=0)
-        series.append(Series(name, STYLES[i % len(STYLES)]._replace(marker=""), steps[kept], middle, "line", low, high))
-    lines = () if noise is None else (Line("y", noise, "guessing"),)
-    return Picture(
-        "model-error", "Error of the models over a rollout",
-        "Median over rollouts with its quartiles, started from logged states. Beyond a steep rise, returns rest on"
-        " states that the models made up.",
-        "steps into the rollout", "error of the state (standard deviations)", tuple(series), lines,
-    )  # fmt: skip
 
 
 def values_against_scores(

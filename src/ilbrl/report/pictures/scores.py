@@ -12,6 +12,7 @@ from ilbrl.report.pictures import LINE_POINTS, NEUTRAL, Line, Picture, Series, b
 from ilbrl.report.pictures.runs import ABLATION
 from ilbrl.report.scoreboard import Scoreboard
 from ilbrl.report.statistics import probability_of_improvement, profile
+from ilbrl.report.text import OF_RUN
 
 
 def of_scores(board: Scoreboard, found: dict[str, dict[str, Interval]], rng: np.random.Generator) -> dict[str, Picture]:
@@ -94,7 +95,8 @@ def per_task(board: Scoreboard) -> Picture:
         places = [board.tasks.index(task) for task in values]
         x = np.concatenate([[place - 0.45, place + 0.45, np.nan] for place in places])
         y = np.concatenate([[value, value, np.nan] for value in values.values()])
-        series.append(Series(name, NEUTRAL._replace(dash="--" if name.startswith("logs") else ":"), x, y))
+        of_logs = name.partition(OF_RUN)[0] == "logs"
+        series.append(Series(name, NEUTRAL._replace(dash="--" if of_logs else ":"), x, y))
     return Picture(
         "per-task", "Task by task", "Mean over runs with its normal 95 % interval.",
         "", unit_label(board), tuple(series), x_names=board.tasks,
