@@ -82,6 +82,14 @@ def test_clones_never_end_in_trust_nor_their_order_in_distrust():
     assert report(estimates([510, 508], [395, 390]), clone=True).verdict == "distrust"  # values that far off are
 
 
+def test_the_miss_of_one_clone_may_be_its_own_fault():
+    """Clones of low (100) and high (200): the second is worth far less than its log, and is rightly valued so."""
+    found = report(estimates([110, 108], [-305, -315]), clone=True)
+    assert found.verdict == "care"
+    assert found.error == pytest.approx(np.hypot(9, 1), rel=0.3)
+    assert report(estimates([110, 108], [-305, -315])).error > 300  # of known policies every miss counts
+
+
 def test_three_policies_may_change_places_but_not_fall_into_disorder():
     truths = {name: ope.Truth(value, 0.1, 50, 0.0) for name, value in zip("abcd", (10.0, 20.0, 30.0, 40.0))}
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ilbrl.base.errors import IlbrlError
-from ilbrl.data import Dataset
+from ilbrl.data import Dataset, concatenate
 from ilbrl.learning.batches import Spec
 from ilbrl.ope.evidence import Evidence, Quantity
 from ilbrl.policy import Policy
@@ -232,7 +232,7 @@ def logged_variant(policy: Evaluable) -> Variant:
 def clones(
     evidence: Evidence, updates: int = 20_000, seed: int = 0, config: Any = None, quiet: bool = False
 ) -> list[Known]:
-    """A clone of every log, for want of known policies: its rollouts are compared with the log's held-out episodes.
+    """A clone of every log, for want of known policies: its rollouts are compared with the log's own episodes.
 
     config: of behaviour cloning; by default its own.
 
@@ -249,5 +249,6 @@ def clones(
 
 
 def clone_of(log: str, policy: Policy, evidence: Evidence) -> Known:
-    """A policy that was cloned from this log, with the log's held-out episodes, or all where none is held out."""
-    return Known(f"clone of {log}", policy, evidence.held_out.get(log, evidence.logs[log]), "mean", log=log, clone=True)
+    """A policy that was cloned from this log, with all its episodes that no candidate was trained on."""
+    episodes = concatenate([part[log] for part in (evidence.logs, evidence.held_out) if log in part])
+    return Known(f"clone of {log}", policy, episodes, "mean", log=log, clone=True)

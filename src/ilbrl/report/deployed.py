@@ -57,9 +57,12 @@ def seeds_played(run: Run, algorithm: str) -> Mean | None:
 def known_miss(run: Run) -> float | None:
     """How far the evaluator missed the known policies: root mean square of estimate less truth.
 
-    A larger error that the evaluator found itself, on policies valued without their own logs, counts instead.
+    A larger error that the evaluator found itself, on policies valued without their own logs, counts instead. A clone
+    may be missed by its own fault: where only clones are known, the evaluator's error alone counts.
     """
     tried, trust = run.tuning.chosen_evaluator, run.tuning.trust
+    if trust is not None and run.tuning.known and all(known.clone for known in run.tuning.known.values()):
+        return trust.error
     pairs = [(p.estimate, p.truth) for p in tried.policies.values()] if tried else []
     missed = [estimate - truth for estimate, truth in pairs if estimate is not None and truth is not None]
     found = [float(np.sqrt(np.mean(np.square(missed))))] if missed else []
