@@ -10,7 +10,16 @@ from typing import Any, TypeVar
 
 from ilbrl.base.errors import IlbrlError
 from ilbrl.base.records import Note, from_json_tolerantly, parse_json, read_csv, read_text
-from ilbrl.results.schema import Audit, DataRecord, Reference, Scores, Selection, TriedSetting, TuningRecord
+from ilbrl.results.schema import (
+    Audit,
+    ChoicesRecord,
+    DataRecord,
+    Reference,
+    Scores,
+    Selection,
+    TriedSetting,
+    TuningRecord,
+)
 from ilbrl.results.tables import (
     Candidate,
     Curve,
@@ -48,6 +57,7 @@ class Run:
     reveal: Scores | None
     missing: tuple[str, ...]
     vouched: dict[str, Vouched]  # file → whether it is what the study wrote; one that is not was left out
+    choices: ChoicesRecord | None = None  # of discrete actions
 
     @property
     def unchecked(self) -> tuple[str, ...]:
@@ -120,6 +130,8 @@ def read_run(folder: str | Path) -> Run:
         believed(name, Scores, f"the true scores of the {whose} cannot be shown") if _exists(folder / name) else None
         for name, whose in (("final.json", "selected policies"), ("reveal.json", "other candidates"))
     )
+    discrete = _exists(folder / "choices.json")  # written only where actions are
+    choices = believed("choices.json", ChoicesRecord, "which actions are taken is unknown") if discrete else None
     metrics = rows_of("curves.csv", CurveRow, "training curves cannot be drawn")
     values = rows_of("values.csv", ValueRow, "the course of the offline values cannot be drawn")
     return Run(
@@ -139,6 +151,7 @@ def read_run(folder: str | Path) -> Run:
         reveal,
         tuple(missing),
         vouched,
+        choices,
     )
 
 

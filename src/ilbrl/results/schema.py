@@ -317,6 +317,21 @@ class Selection:
     penalty: float = 0.0  # standard deviations over its evaluations that a policy's value loses
 
 
+# --- choices.json: only where actions are discrete -------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ChoicesRecord:
+    """What the policy selected overall chooses; all counts are of steps, in the order of `names`."""
+
+    names: tuple[str, ...] = ()
+    expert: tuple[int, ...] = ()
+    logs: tuple[int, ...] = ()
+    policy: tuple[int, ...] = ()  # at the observations of both
+    confusion: tuple[tuple[int, ...], ...] = ()  # [expert's action][policy's]
+    unseen: bool = False  # the confusion is of episodes that the policy was not trained on
+
+
 # --- final.json and reveal.json ---------------------------------------------------------------------------------------
 
 

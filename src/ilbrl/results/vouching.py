@@ -20,8 +20,8 @@ from ilbrl.base.records import parse_json, read_text
 from ilbrl.results.schema import Audit
 
 SHOWN = (
-    "data.json", "tuning.json", "results.csv", "curves.csv", "values.csv", "selection.json", "final.json",
-    "reveal.json",
+    "data.json", "tuning.json", "results.csv", "curves.csv", "values.csv", "selection.json", "choices.json",
+    "final.json", "reveal.json",
 )  # fmt: skip
 COPIES = {"final.json": "final-", "reveal.json": "final-", "tuning.json": "calibrate-"}
 """File → how the id of the job begins whose result it repeats."""

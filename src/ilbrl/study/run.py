@@ -32,6 +32,7 @@ from ilbrl.results.tables import (
     with_scores,
 )
 from ilbrl.study import final
+from ilbrl.study.choices import choices_of
 from ilbrl.study.duration import time_ahead
 from ilbrl.study.estimator import estimator_of
 from ilbrl.study.evaluation import calibration_job, evaluation_job, jobs_before
@@ -97,7 +98,7 @@ def run(
                 trained = train(working, parts)
                 evaluated = evaluate(working, parts, trained, tuning)
             found = candidates(s, trained, evaluated)
-            selection = select_and_export(s, found, tuning)
+            selection = select_and_export(s, parts, found, tuning)
         s.auditor.played("candidates_before_selection", _candidates_calls() - before)
         played = final.play_once(s, parts, found, selection, again) if study.task else None
         write_results(s, found, selection)
@@ -242,7 +243,7 @@ def candidates(s: Session, trained: Sequence[Job], evaluated: Sequence[Job]) -> 
     return candidates_of_jobs(folders, [read_result(s.store.path(job.id), EvaluatedRecord) for job in evaluated])
 
 
-def select_and_export(s: Session, found: Sequence[Candidate], tuning: TuningRecord) -> Selection:
+def select_and_export(s: Session, parts: Parts, found: Sequence[Candidate], tuning: TuningRecord) -> Selection:
     """Phase 4, second half: selection.json, the winners' policies, results.csv, and a warning in tuning.json."""
     started = time.monotonic()
     valuer = estimator_of(s.study)
@@ -252,6 +253,10 @@ def select_and_export(s: Session, found: Sequence[Candidate], tuning: TuningReco
     new = not path.exists() or read_json(path, Selection, remedy(path)) != selection
     s.keep("selection.json", selection)
     overall = selection.overall
+    if overall is not None and overall.policy is not None:
+        choices = choices_of(Policy.load(s.folder / overall.policy), parts.composition)
+        if choices is not None:
+            s.keep("choices.json", choices)
     if new:
         s.auditor.event("selected" if overall else "nothing selected")
     s.keep("tuning.json", warned(tuning, found, selection))
