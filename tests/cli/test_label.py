@@ -31,6 +31,16 @@ def test_labels_are_written_expert_rows_first(files, capsys):
     assert (files / "rewards.png").stat().st_size > 1000
 
 
+@pytest.mark.parametrize("option", ["--out", "--plot"])
+def test_what_is_read_is_not_written_over(files, capsys, option):
+    (files / "expert.png").symlink_to(files / "expert.npz")
+    before = (files / "expert.npz").read_bytes()
+    words = ["label", "--expert", f"{files}/expert.npz:2ep", "--logs", f"{files}/data.npz", option]
+    assert main([*words, f"{files}/expert.png"]) == 2
+    assert "expert.png: this command reads it; choose another name" in capsys.readouterr().err
+    assert (files / "expert.npz").read_bytes() == before
+
+
 def test_explain_says_which_step_and_how_far(files, capsys):
     words = ["label", "--expert", f"{files}/expert.npz:2ep", "--logs", f"{files}/data.npz", "--explain", "65"]
     assert main([*words, "--json"]) == 0

@@ -111,3 +111,11 @@ def test_what_models_cannot_play_is_said(evidence):
         ope.estimate({"f": lambda x: x}, evidence, "models", CONFIG)
     with pytest.raises(IlbrlError, match="size: must be one of large, medium, small, got 'huge'"):
         ope.estimate({"f": linear_policy(0.1)}, evidence, "models", replace(CONFIG, size="huge"))
+
+
+@pytest.mark.parametrize(("inputs", "outputs", "said"), [(2, 1, "takes observations of 2"), (1, 3, "has actions of 3")])
+def test_a_policy_of_another_task_is_refused_before_models_are_trained(evidence, monkeypatch, inputs, outputs, said):
+    monkeypatch.setattr(estimator, "trained", lambda *rest: pytest.fail("trained first"))
+    policy = Policy(((np.zeros((inputs, outputs)), np.zeros(outputs)),), -np.ones(outputs), np.ones(outputs))
+    with pytest.raises(IlbrlError, match=f"policy other: {said}"):
+        estimator.estimate({"other": policy}, evidence, [CONFIG], [0], quiet=True)

@@ -13,6 +13,7 @@ import tyro
 from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional, arg
 
 from ilbrl.base.errors import IlbrlError, printable
+from ilbrl.cli.named import refuse_input
 from ilbrl.data.dataset import Dataset
 from ilbrl.data.doctor import Finding, examine
 from ilbrl.data.formats import FORMATS
@@ -70,6 +71,7 @@ def inspect(
         plot: Write histograms of everything to this file (.png, .svg or .pdf).
         reading: What the files do not say.
     """
+    refuse_input(plot, what, expert)
     dataset, demonstrations = load(what, reading), None
     if expert is not None:
         dataset, demonstrations = same_actions([dataset, load(expert, reading)])

@@ -12,7 +12,7 @@ import tyro
 
 from ilbrl.base.errors import IlbrlError
 from ilbrl.base.records import to_plain
-from ilbrl.cli.named import load_both, warn_about
+from ilbrl.cli.named import load_both, refuse_input, warn_about
 from ilbrl.data import Dataset, Reading, same_choices
 from ilbrl.data.summary import sparkline
 from ilbrl.learning.batches import Spec
@@ -63,6 +63,8 @@ def main(words: list[str]) -> int:
     args = tyro.cli(LabelOptions, args=words, prog="ilbrl label")
     if args.plot is not None:
         paper.check_format(args.plot)
+    for written in (args.out, args.plot):
+        refuse_input(written, args.expert, args.logs)
     expert, logs = load_both(args.expert, args.logs, args.reading)
     warn_about(logs, expert)
     if args.reward != "support" and (args.explain is not None or args.plot is not None):

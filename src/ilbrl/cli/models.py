@@ -13,7 +13,7 @@ import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, UseAppendAction, arg
 
 from ilbrl.base.errors import IlbrlError, printable
-from ilbrl.cli.named import load_named
+from ilbrl.cli.named import load_named, refuse_input
 from ilbrl.data.benchmark import find_policy
 from ilbrl.models import MEMBERS, PENALTY
 
@@ -63,6 +63,7 @@ def train(
 
     if members < 1:
         raise IlbrlError(f"--members {members}: an ensemble has at least one")
+    refuse_input(out, logs, expert)
     sets = [load_named(logs, quiet=quiet)]
     if expert is not None:
         sets.insert(0, load_named(expert, quiet=quiet))

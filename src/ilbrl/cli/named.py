@@ -5,11 +5,14 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
-from ilbrl.base.errors import printable
+from ilbrl.base.errors import IlbrlError, printable
 from ilbrl.data import Dataset, Reading, load, same_actions
 from ilbrl.data.doctor import Purpose, require_healthy
+from ilbrl.data.loading import parse
 
 
 def load_named(what: str, reading: Reading | None = None, quiet: bool = False) -> Dataset:
@@ -20,6 +23,14 @@ def load_both(expert: str, logs: str, reading: Reading | None = None, quiet: boo
     """(the expert's episodes, the logs), where a discrete action has the same number in both."""
     first, second = same_actions([load_named(what, reading, quiet) for what in (expert, logs)])
     return first, second
+
+
+def refuse_input(out: Path | None, *inputs: str | None) -> None:
+    """Refuse to write over a file that the same command reads."""
+    for what in inputs:
+        with suppress(OSError, ValueError):  # one of them is no file
+            if out is not None and what is not None and out.samefile(parse(what).where):
+                raise IlbrlError(f"{out}: this command reads it; choose another name for what is written")
 
 
 def warn_about(data: Dataset, expert: Dataset | None, purpose: Purpose = "imitation") -> None:

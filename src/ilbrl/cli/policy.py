@@ -12,6 +12,7 @@ import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from ilbrl.base.errors import printable
+from ilbrl.cli.named import refuse_input
 from ilbrl.data.benchmark import find_policy
 from ilbrl.policy import Policy
 from ilbrl.policy.export_c import export_c
@@ -75,6 +76,7 @@ def export(
     """
     found = find_policy(policy)
     out = out or Path(Path(policy).name).with_suffix({"onnx": ".onnx", "c": ".h"}[format])
+    refuse_input(out, policy)
     if format == "onnx":
         export_onnx(found, out)
         print(f"{out}: ONNX, opset {OPSET}; observation [batch, {found.obs_dim}] → action")

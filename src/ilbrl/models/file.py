@@ -16,7 +16,7 @@ import safetensors.numpy
 
 from ilbrl.base import records
 from ilbrl.base.errors import IlbrlError
-from ilbrl.base.files import require_readable, written_whole
+from ilbrl.base.files import require_file, written_whole
 from ilbrl.learning.batches import Spec
 from ilbrl.models import dynamics
 from ilbrl.models.dynamics import Config
@@ -107,7 +107,7 @@ class Models:
     def load(path: str | Path) -> Models:
         """Read what `save` wrote; a damaged file is refused by name."""
         path = Path(path)
-        require_readable(path)
+        require_file(path, "file of models")
         try:
             with safetensors.safe_open(path, framework="numpy") as file:
                 header = json.loads((file.metadata() or {}).get("ilbrl", "{}"))

@@ -69,7 +69,7 @@ def act(name: str, policy: Any, observations: np.ndarray, spec: Spec) -> np.ndar
         answer: Callable[[np.ndarray], np.ndarray] = lambda rows: policy.policy.act(rows, rng)  # noqa: E731
     else:
         answer = getattr(policy, "act", policy)
-    _require_kind(name, policy, observations, spec)
+    require_kind(name, policy, observations, spec)
     if spec.discrete and _answers_with_chances(policy, observations):
         return chances(name, policy, observations, spec).argmax(1)
     actions = _asked(name, answer, observations, () if spec.discrete else (spec.act_dim,))
@@ -82,7 +82,7 @@ def chances(name: str, policy: Any, observations: np.ndarray, spec: Spec) -> np.
     Of a policy that samples (`Sampled`) they are its own, and nothing is drawn; any other takes one action surely. A
     function may answer with [N] choices or with [N, num_actions] probabilities.
     """
-    _require_kind(name, policy, observations, spec)
+    require_kind(name, policy, observations, spec)
     if isinstance(policy, Sampled):
         return _asked(name, policy.policy.probabilities, observations, (spec.act_dim,)).astype(np.float32)
     answer = getattr(policy, "act", policy)
@@ -101,7 +101,8 @@ def _answers_with_chances(policy: Any, observations: np.ndarray) -> bool:
     return np.ndim(getattr(policy, "act", policy)(observations[:1])) == 2
 
 
-def _require_kind(name: str, policy: Any, observations: np.ndarray, spec: Spec) -> None:
+def require_kind(name: str, policy: Any, observations: np.ndarray, spec: Spec) -> None:
+    """Refuse a policy file of other observations or actions than the logs have."""
     own = policy.policy if isinstance(policy, Sampled) else policy
     if not isinstance(own, Policy):
         return
@@ -115,6 +116,11 @@ def _require_kind(name: str, policy: Any, observations: np.ndarray, spec: Spec) 
         raise IlbrlError(
             f"policy {name}: has {kinds[0]}, and the logs have {kinds[1]}; is it a policy of this task? (Logs that do"
             " not show every choice need to be told how many there are: --num-actions)"
+        )
+    if own.num_actions is None and own.act_dim != spec.act_dim:
+        raise IlbrlError(
+            f"policy {name}: has actions of {own.act_dim} numbers, and those of the logs have {spec.act_dim}; is it a"
+            " policy of this task?"
         )
 
 

@@ -239,13 +239,17 @@ def test_a_table_cut_off_inside_its_last_row_is_refused(tmp_path: Path, suffix: 
         (WHOLE[:-17], ["warning: the last episode (2 rows, from row 6) is the only one without"]),
         (WHOLE, []),
         (WHOLE + "\n", []),
+        (WHOLE.replace("\n", "\r"), []),
+        (WHOLE.replace("\n", "\r\n"), []),
+        (WHOLE.replace("done", "remark").replace(",1\n", ',"a\nb"\n'), []),
+        (WHOLE.replace("done", "remark").replace(",1\n", f",{'x' * 200_000}\n"), []),
         ("episode,obs_0,action_0\n0,1,2\n0,1,3\n0,1,4\n1,1,5\n1,1,6\n1,1,7\n2,1,8\n2,1,9\n", [
             "warning: the last episode (2 rows, from row 6) is the only one of fewer than 3 rows"
         ]),
     ],
 )  # fmt: skip
 def test_what_looks_cut_off_is_a_finding(tmp_path: Path, text: str, said: list[str]) -> None:
-    (tmp_path / "logs.csv").write_text(text)
+    (tmp_path / "logs.csv").write_text(text, newline="")
     found = [str(f) for f in examine(load(tmp_path / "logs.csv")) if "cut" in f.message]
     assert len(found) == len(said)
     assert all(sentence.startswith(start) for sentence, start in zip(found, said))

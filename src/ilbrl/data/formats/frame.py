@@ -152,9 +152,12 @@ def _refuse_cut(frame: pd.DataFrame, path: Path, separator: str, notes: list[str
     with gzip.open(path, "rb") if packed else path.open("rb") as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - _LONGEST_LINE))
         text = file.read().decode("utf-8", errors="replace")
-    last = text.rstrip("\r\n").rpartition("\n")[2]
-    cells = len(next(csv.reader([last], delimiter=separator), []))
-    if cells < frame.shape[1] and last.count('"') % 2 == 0:  # an odd one: a cell of several lines
+    last = re.split(r"[\r\n]", text.rstrip("\r\n"))[-1]
+    try:
+        cells = len(next(csv.reader([last], delimiter=separator), []))
+    except csv.Error:  # a cell of more than 100,000 letters
+        return
+    if cells < frame.shape[1] and last.count('"') % 2 == 0:  # an odd one: the end of a cell of several lines
         raise IlbrlError(
             f"{path}: row {len(frame) - 1}, the last one, has {cells} of {frame.shape[1]} cells: the file was cut off"
             " there; copy it again, or remove that row"

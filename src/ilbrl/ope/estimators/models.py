@@ -35,7 +35,7 @@ from ilbrl.learning.population import forget_checkpoint
 from ilbrl.models.rollouts import NOISE, PENALTY, Imagined, Score
 from ilbrl.ope.estimates import Choices, Estimate, Estimates, Estimator, Grade, Part
 from ilbrl.ope.evidence import Closeness, Evidence, Quantity
-from ilbrl.ope.policies import Evaluable, Sampled
+from ilbrl.ope.policies import Evaluable, Sampled, require_kind
 from ilbrl.policy import Policy
 
 VERDICTS: Mapping[str, Grade] = {"fine": "sound", "ends early": "sound", "outside": "doubtful", "broken": "void"}
@@ -155,6 +155,8 @@ def estimate(
 ) -> list[Estimates]:
     """Configurations that differ in the penalty alone share their models and rollouts."""
     plain = {name: _rollable(name, policy) for name, policy in policies.items()}
+    for name, policy in plain.items():  # before models are trained for it
+        require_kind(name, policy, evidence.initial_observations, evidence.spec)
     sampling = {name for name, policy in policies.items() if isinstance(policy, Sampled)}
     played: dict[Config, tuple[Imagined, tuple[Part, ...], float]] = {}
     for config in configs:
