@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import pytest
 from tests.test_architecture import ORDER
 
+from ilbrl import __version__
 from ilbrl.cli import main
 from ilbrl.data import benchmark, load, save
 from ilbrl.report.bootstrap import MEASURED_COVERAGE
@@ -277,6 +278,12 @@ def test_files_and_what_is_in_them_exist(page):
 
 def home(name: str) -> Path:
     return ROOT / name if (ROOT / name).exists() else ROOT / "src" / "ilbrl" / name
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/start.md"])
+def test_the_wheel_is_named_by_the_version(page):
+    (named,) = re.findall(r"ilbrl-([\d.]+)-py3-none-any\.whl", (ROOT / page).read_text())
+    assert named == __version__
 
 
 def test_the_picture_of_the_rooms_has_all_of_them_in_import_order():

@@ -57,7 +57,8 @@ def prepare_within(
             raise IlbrlError("logs that exceed memory are labelled once: give all configurations one action_distance")
         reward = made.rewards
     chosen = logs.episodes(episodes)
-    release(logs)  # its pages would stay in memory beside the sample
+    assert logs.content_hash  # reads every page, and is kept
+    release(logs)  # the pages would stay in memory beside the sample
     warn(
         f"{logs.source}: {len(logs):,} rows take about {per_row * len(logs) / 1e9:.1f} GB in training, and"
         f" {room / 1e9:.1f} GB are allowed: {'all are labelled, and ' if made else ''}{len(chosen):,} of them are"

@@ -11,6 +11,7 @@ from ilbrl.base.errors import IlbrlError
 from ilbrl.data import actions, checks, rows
 from ilbrl.data.checks import GRADES, Finding
 from ilbrl.data.dataset import Dataset
+from ilbrl.data.on_disk import release
 
 __all__ = ["CHECKS", "Finding", "Purpose", "examine", "require_healthy"]
 
@@ -42,6 +43,7 @@ def examine(dataset: Dataset, expert: Dataset | None = None, purpose: Purpose = 
     findings += _check_rewards(dataset, purpose)
     if expert is not None:
         findings += rows.check_expert(dataset, expert)
+    release(dataset)
     return sorted(findings, key=lambda finding: GRADES.index(finding.grade))
 
 
