@@ -9,6 +9,7 @@ SCRIPTS = (
     "labelling",
     "collection_speed",
     "load_large",
+    "large_logs",
     "phased_q_learning",
     "lemmas",
     "tabular_regret",
