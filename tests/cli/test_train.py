@@ -122,3 +122,16 @@ def test_a_table_with_names_and_bounds_of_its_own(tmp_path, capsys):
     assert main(["train", "bc", *data, *sizes, "--action-low", "-3", "--action-high", "3"]) == 0
     policy = Policy.load(json.loads(capsys.readouterr().out)["members"][0]["policy"])
     assert (policy.obs_dim, policy.action_low.tolist(), policy.action_high.tolist()) == (2, [-3], [3])
+
+
+@pytest.mark.parametrize(("option", "value"), [("--updates", "0"), ("--updates", str(2**31)), ("--seeds", "9" * 12)])
+def test_absurd_numbers_are_refused_before_anything_is_read(option, value, capsys):
+    assert main(["train", "bc", "--expert", "nowhere.npz", "--logs", "nowhere.npz", "--out", "x", option, value]) == 2
+    assert f"{option}: must be between 1 and " in capsys.readouterr().err
+
+
+def test_a_file_in_place_of_the_folder_is_refused_before_training(words, tmp_path, capsys):
+    (tmp_path / "taken").write_text("mine")
+    assert main([*words, "--out", str(tmp_path / "taken")]) == 2
+    assert "taken: cannot be used as a folder (there is a file of this name)" in capsys.readouterr().err
+    assert (tmp_path / "taken").read_text() == "mine"

@@ -325,7 +325,7 @@ def test_names_of_studies_and_folders(tmp_path, tiny, capsys):
     said = capsys.readouterr().err
     assert "name the study first" in said
     assert "usage: ilbrl tune --expert FILE --logs FILE" in said
-    with pytest.raises(IlbrlError, match="cannot be used as a run folder"):
+    with pytest.raises(IlbrlError, match="cannot be used as a folder"):
         tiny.run(tmp_path / ("x" * 300))
 
 

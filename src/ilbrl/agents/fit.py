@@ -14,6 +14,7 @@ from ilbrl.agents import AGENTS
 from ilbrl.agents.agent import Agent, PerRow, Prepared, Solver
 from ilbrl.agents.sampling import prepare_within
 from ilbrl.base.errors import IlbrlError
+from ilbrl.base.files import make_folder
 from ilbrl.base.provenance import commit, versions
 from ilbrl.data import Dataset, same_actions, same_choices
 from ilbrl.data.doctor import require_healthy
@@ -26,6 +27,7 @@ from ilbrl.policy import Layer, Policy
 from ilbrl.rewards import Labels, Logits
 
 DIVERGENCE_FACTOR = 100.0
+MOST_SEEDS = 100_000
 
 
 @dataclass(frozen=True)
@@ -84,12 +86,16 @@ def fit(
     if preset not in agent.presets:
         raise IlbrlError(f"{agent.name} has no preset {preset!r}: there are {', '.join(agent.presets)}")
     configs = config if isinstance(config, (list, tuple)) else [config or agent.presets[preset]]
+    if isinstance(seeds, int) and not 1 <= seeds <= MOST_SEEDS:
+        raise IlbrlError(f"seeds: must be between 1 and {MOST_SEEDS:,}, got {seeds}")
     seeds = list(range(seeds)) if isinstance(seeds, int) else [int(seed) for seed in seeds]
     members = [(c, seed) for c in configs for seed in seeds]
     population, member_seeds = [c for c, _ in members], [seed for _, seed in members]
     if prepared is None:
         require_healthy(logs, expert, warn=warn)
         check(population)
+        if out is not None:
+            make_folder(Path(out))  # before hours of work for it
         prepared = prepare_within(
             memory, agent, expert, logs, population, member_seeds, reward=reward, weight=weight, updates=updates,
             warn=warn, quiet=quiet,

@@ -37,6 +37,15 @@ def written_whole(path: str | Path) -> Iterator[Path]:
             partial.unlink()
 
 
+def make_folder(path: Path) -> None:
+    """Make it where it is not there; what cannot be a folder is refused."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:  # ValueError: a name with a null character
+        reason = "there is a file of this name" if isinstance(error, FileExistsError) else error
+        raise IlbrlError(f"{str(path)[:80]}: cannot be used as a folder ({reason})") from None
+
+
 def append(path: Path, line: str) -> None:
     """Add a line to a log, at once."""
     try:

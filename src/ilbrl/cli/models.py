@@ -15,6 +15,7 @@ from tyro.conf import FlagCreatePairsOff, Positional, UseAppendAction, arg
 from ilbrl.base.errors import IlbrlError, printable
 from ilbrl.cli.named import load_named, refuse_input
 from ilbrl.data.benchmark import find_policy
+from ilbrl.learning.config import check_value
 from ilbrl.models import MEMBERS, PENALTY
 
 _ABOUT = """Learn what follows from what: (state, action) → next state, reward, end of the episode.
@@ -61,8 +62,7 @@ def train(
     """
     from ilbrl import models
 
-    if members < 1:
-        raise IlbrlError(f"--members {members}: an ensemble has at least one")
+    check_value("members", int, members, "--members")
     refuse_input(out, logs, expert)
     sets = [load_named(logs, quiet=quiet)]
     if expert is not None:

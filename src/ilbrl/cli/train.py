@@ -11,11 +11,12 @@ from typing import Annotated, Any
 import tyro
 
 from ilbrl.agents import AGENTS
-from ilbrl.agents.fit import DIVERGENCE_FACTOR, Learned, fit
-from ilbrl.base.errors import IlbrlError
-from ilbrl.base.records import to_plain
+from ilbrl.agents.fit import DIVERGENCE_FACTOR, MOST_SEEDS, Learned, fit
+from ilbrl.base.errors import IlbrlError, printable
+from ilbrl.base.records import shown, to_plain
 from ilbrl.cli.named import load_both, value_of
 from ilbrl.data import Reading
+from ilbrl.learning.population import MOST_UPDATES
 from ilbrl.rewards import Logits
 
 EXAMPLE = "ilbrl train ilbrl --expert hopper/expert:2ep --logs hopper/medium:400000steps --seeds 6 --out runs/hopper"
@@ -59,10 +60,9 @@ def main(words: list[str]) -> int:
         return 0 if words else 2
     agent = words[0]
     run, config = _parse(agent, words[1:])
-    if run.updates < 1 or run.seeds < 1:
-        raise IlbrlError(
-            f"--updates {run.updates} --seeds {run.seeds}: training needs at least one update and one seed"
-        )
+    for option, value, most in (("updates", run.updates, MOST_UPDATES), ("seeds", run.seeds, MOST_SEEDS)):
+        if not 1 <= value <= most:
+            raise IlbrlError(f"--{option}: must be between 1 and {most:,}, got {shown(value)}")
     expert, logs = load_both(run.expert, run.logs, run.reading, run.quiet)
     learned = fit(
         agent,
@@ -74,7 +74,7 @@ def main(words: list[str]) -> int:
         divergence_factor=run.divergence_factor,
         memory=run.memory,
         out=run.out,
-        warn=lambda said: print(f"warning: {said}", file=sys.stderr),
+        warn=lambda said: print(f"warning: {printable(said)}", file=sys.stderr),
         quiet=run.quiet,
     )
     if learned.labels is not None:

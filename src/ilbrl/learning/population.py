@@ -36,6 +36,7 @@ from ilbrl.learning.loggers import Log
 
 Info = dict[str, jax.Array]
 
+MOST_UPDATES = 2**31 - 1  # an update's number has 32 bits: larger ones would repeat the draws of smaller ones
 UNROLL = 2  # periods per turn of the loop on accelerators; weights cast to bfloat16 in one serve the next as well
 
 
@@ -117,6 +118,8 @@ def fit(
     if members == 0 or len(seeds) != members:
         raise IlbrlError(f"a population needs one seed per configuration: {members} configurations, {len(seeds)} seeds")
     check(configs)
+    if updates > MOST_UPDATES:
+        raise IlbrlError(f"{updates:,} updates: at most {MOST_UPDATES:,} can be told apart")
     period = learner.period(configs[0])
     if updates % period:
         raise IlbrlError(f"{updates} updates is not a multiple of this learner's period of {period}")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ilbrl.base.errors import IlbrlError, printable
-from ilbrl.base.files import append, locked
+from ilbrl.base.files import append, locked, make_folder
 from ilbrl.base.progress import Advance, in_words, progress
 from ilbrl.base.records import differences, write_csv, write_json
 from ilbrl.envs.tasks import require_imported
@@ -86,10 +86,7 @@ def open_session(
         require_imported(study.task)
     planned_policies(study)  # checks every range and setting before anything is written
     execute = executors.executor(executor, **(options or {}))
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except (OSError, ValueError) as error:
-        raise IlbrlError(f"{str(out)[:80]}: cannot be used as a run folder ({error})") from None
+    make_folder(out)
     busy = f"{out}: another run is at work here ({{holder}}); wait for it, stop it, or use another folder"
     with locked(out / ".lock", busy):
         study, changed = claim(out, study, change)

@@ -16,6 +16,7 @@ from ilbrl.agents.fit import DIVERGENCE_FACTOR
 from ilbrl.base import records
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Reading
+from ilbrl.learning.population import MOST_UPDATES
 from ilbrl.ope import DEFAULT
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ LIMITS: dict[str, tuple[float, float]] = {
     "data.validation_transitions": (1, 10**12),
     "search.configurations": (1, 10_000),
     "training.seeds": (1, SEEDS_PER_STUDY),
-    "training.updates": (1, 10**12),
+    "training.updates": (1, MOST_UPDATES),
     "training.members_per_job": (1, 10**6),
     "training.divergence_factor": (1e-9, 1e300),
     "evaluation.evaluation_seeds": (1, SEEDS_PER_STUDY),
