@@ -75,15 +75,14 @@ def check(wheel: Path) -> None:
 
 
 def tried(interpreter: str, wheel: Path, sdist: Path | None) -> Tried:
-    said = subprocess.run([interpreter, "-c", "import platform as p; print(p.python_version())"], **_TEXT)
+    version = subprocess.check_output([interpreter, "-c", "import platform as p; print(p.python_version())"], text=True)
     light = _try(interpreter, [["numpy", "safetensors"], ["--no-deps", wheel]], LIGHT)
     if sdist is not None:  # what is installed from the sdist must be the same
         _try(interpreter, [["numpy", "safetensors"], ["--no-deps", sdist]], LIGHT)
-    return Tried(said.stdout.strip(), light, _try(interpreter, [[wheel]], WHOLE, ["--version"], ["bounds", *_BOUNDS]))
+    return Tried(version.strip(), light, _try(interpreter, [[wheel]], WHOLE, ["--version"], ["bounds", *_BOUNDS]))
 
 
 _BOUNDS = ["--mdp", "riverswim:6", "--epsilon", "0.1", "--delta", "0.05"]
-_TEXT = {"check": True, "capture_output": True, "text": True}
 
 
 def _try(interpreter: str, installs: list[list[str | Path]], code: str, *commands: list[str]) -> str:

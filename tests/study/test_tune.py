@@ -20,8 +20,9 @@ def test_settings_are_changed_by_name_as_by_options():
 
 
 def test_a_table_keeps_the_entries_that_are_not_changed():
-    study = changed(Study.load("own"), {"ranges": {"ilbrl.lam": "uniform(1, 4)"}, "columns": {"actions": "torque"}})
-    assert study.search.ranges == {"all.hidden": "[128, 128]", "ilbrl.lam": "uniform(1, 4)"}
+    own = Study.load("own")
+    study = changed(own, {"ranges": {"ilbrl.lam": "uniform(1, 4)"}, "columns": {"actions": "torque"}})
+    assert study.search.ranges == {**own.search.ranges, "ilbrl.lam": "uniform(1, 4)"}
     assert study.data.reading.columns == {"actions": "torque"}
 
 

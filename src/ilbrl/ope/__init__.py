@@ -9,8 +9,7 @@
 `evaluate` does all of this in one call.
 
 estimates      the seam: Estimator, Estimates, Quantity
-estimators/    models (rollouts in learned dynamics, the default), expected_sarsa (the paper's), importance,
-               doubly_robust
+estimators/    models (rollouts in learned dynamics), expected_sarsa (the paper's), importance, doubly_robust
 evidence       logs, held-out episodes, initial states; through which estimators read true rewards; the intrinsic reward
 policies       what can be evaluated, policies of known value, the truth about them, clones
 ranking        rank error, correlations, regret, bias
