@@ -94,6 +94,16 @@ def test_what_files_say_does_nothing_to_the_terminal(tmp_path: Path, capsys: pyt
     assert "\x1b" not in capsys.readouterr().err
 
 
+def test_convert_writes_all_and_never_over_what_it_reads(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = logs.read_bytes()
+    assert main(["data", "convert", f"{logs}:1ep", f"d4rl:{logs}", "--force"]) == 2
+    assert "this command reads it" in capsys.readouterr().err
+    assert main(["data", "convert", str(logs), f"{logs.parent}/other.npz:1ep"]) == 2
+    assert "how much to take is said of what is read" in capsys.readouterr().err
+    assert [path.name for path in logs.parent.iterdir()] == [logs.name]
+    assert logs.read_bytes() == before
+
+
 def test_convert_and_back(logs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["data", "convert", str(logs), str(tmp_path / "logs.hdf5")]) == 0
     assert main(["data", "convert", str(tmp_path / "logs.hdf5"), str(tmp_path / "back.npz")]) == 0

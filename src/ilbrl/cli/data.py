@@ -18,7 +18,7 @@ from ilbrl.data.dataset import Dataset
 from ilbrl.data.doctor import Finding, examine
 from ilbrl.data.formats import FORMATS
 from ilbrl.data.joining import same_actions
-from ilbrl.data.loading import load, save
+from ilbrl.data.loading import load, parse, save
 from ilbrl.data.reading import Reading
 from ilbrl.data.summary import columns, sparkline, summarise
 
@@ -105,6 +105,7 @@ def convert(
         force: Overwrite the target if it exists.
         reading: What the file does not say.
     """
+    refuse_input(Path(parse(target).where), source)
     dataset = load(source, reading)
     path = save(dataset, target, overwrite=force)
     print(f"{path}: {len(dataset):,} transitions in {dataset.num_episodes:,} episodes")

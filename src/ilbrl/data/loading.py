@@ -134,6 +134,8 @@ def save(dataset: Dataset, path: str | Path, *, overwrite: bool = True) -> Path:
     """Write `dataset` whole or not at all, in the format of the suffix or of a prefix such as `minari:`."""
     spec = parse(str(path))
     where = Path(spec.where)
+    if spec.count is not None:
+        raise IlbrlError(f"{path}: how much to take is said of what is read, not of what is written")
     _refuse_long_name(where)
     format = spec.format or _format_to_write(where)
     write = FORMATS[format].write
