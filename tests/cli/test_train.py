@@ -135,3 +135,20 @@ def test_a_file_in_place_of_the_folder_is_refused_before_training(words, tmp_pat
     assert main([*words, "--out", str(tmp_path / "taken")]) == 2
     assert "taken: cannot be used as a folder (there is a file of this name)" in capsys.readouterr().err
     assert (tmp_path / "taken").read_text() == "mine"
+
+
+def test_a_table_of_named_actions_becomes_a_policy_that_chooses_among_them(tmp_path, capsys):
+    pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    for name, choices in (("expert", ["go", "stop"]), ("logs", ["go", "stop", "turn"])):
+        rows = [f"{x:.4f},{rng.choice(choices)},{i // 20}" for i, x in enumerate(rng.standard_normal(60))]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["obs_x,action,episode", *rows]) + "\n")
+    words = ["train", "ilbrl", "--expert", f"{tmp_path}/expert.csv", "--logs", f"{tmp_path}/logs.csv", "--quiet"]
+    assert main([*words, "--out", f"{tmp_path}/run", "--updates", "4", "--hidden", "8", "--batch-size", "16"]) == 0
+    file = tmp_path / "run" / "policy-config0-seed0.safetensors"
+    policy = Policy.load(file)
+    assert policy.action_names == ("go", "stop", "turn")
+    assert policy.probabilities([0.5]).shape == (3,)
+    capsys.readouterr()
+    assert main(["policy", "show", str(file)]) == 0
+    assert "one of 0 … 2: 0 go, 1 stop, 2 turn" in capsys.readouterr().out

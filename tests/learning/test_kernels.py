@@ -73,9 +73,9 @@ def test_gradients_of_layers_or_of_inputs_alone(wanted, layer_norm, exact):
 
 
 @needs_triton
-@pytest.mark.parametrize("layer_norm", [False, True])
-def test_the_first_of_stacked_networks(layer_norm, exact):
-    layers = jax.vmap(lambda key: stacked(key, 2, [23, 128, 128, 1], layer_norm))(
+@pytest.mark.parametrize(("layer_norm", "fan_out"), [(False, 1), (True, 1), (True, 4)])  # 4: of all discrete actions
+def test_the_first_of_stacked_networks(layer_norm, fan_out, exact):
+    layers = jax.vmap(lambda key: stacked(key, 2, [23, 128, 128, fan_out], layer_norm))(
         jax.random.split(jax.random.key(0), 3)
     )
     x = jax.random.normal(jax.random.key(1), (3, 64, 23))

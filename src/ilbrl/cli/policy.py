@@ -28,7 +28,7 @@ examples:
 
 What = Annotated[str, arg(metavar="FILE|NAME")]
 _TOLD = {"agent", "seed", "updates", "diverged_at", "config", "expert", "logs", "study", "task", "configuration"} | {
-    "offline_value", "offline_interval", "offline_quantity", "trust", "device", "versions", "commit"
+    "offline_value", "offline_interval", "offline_quantity", "trust", "device", "versions", "commit", "action_names"
 }  # fmt: skip
 
 
