@@ -125,3 +125,13 @@ def test_bounded_targets_stay_within_what_the_rewards_allow(bounds, low, high, k
         assert float(target.max()) <= high + 1e-4
         plain = losses.target(CFG, state._replace(target_critic=far), batch, jax.random.key(1))
         assert np.abs(plain).max() > 1e3
+
+
+def test_an_absorbing_state_earns_its_reward_for_ever(kind):
+    learner, losses, _, num_actions = kind
+    state = learner.init(CFG, spec(num_actions), jax.random.key(0))
+    b = next(batches(1, num_actions))
+    batch = Batch(**{name: jnp.asarray(value, jnp.float32) for name, value in vars(b).items()})
+    plain = losses.target(CFG, state, batch, jax.random.key(1))
+    after = losses.target(CFG, state, batch._replace(absorbing=jnp.full(B, 0.5)), jax.random.key(1))
+    np.testing.assert_allclose(after - plain, (1 - b.continues) * 0.9 * 0.5 / (1 - 0.9), atol=1e-5)

@@ -136,6 +136,7 @@ def prepare(
     reward: PerRow | None = None,
     weight: PerRow | None = None,
     labels: Labels | None = None,
+    absorbing: np.ndarray | None = None,
     updates: int | None = None,
     quiet: bool = False,
 ) -> Prepared:
@@ -143,6 +144,7 @@ def prepare(
 
     reward, weight: the user's own, in place of the agent's.
     labels: soft-support labels of the same rows, to spare searching for neighbours again.
+    absorbing: with a `reward` of the user's own, [N] what every step after a terminal row earns.
     updates: how long members will be trained, for rewards that are learned no longer than that.
     """
     cfg = configs[0]  # for what is static, and so the same for all members
@@ -153,13 +155,15 @@ def prepare(
     spec = Spec.of(rows)
     made = None
     if reward is not None:
-        made = Rewarded(_per_row("reward", reward, rows))
+        made = Rewarded(_per_row("reward", reward, rows), absorbing=absorbing)
     elif agent.reward is not None:
         made = agent.reward.label(Labelling(expert, logs, spec, configs, seeds, updates, labels, quiet))
     shared, own = feeding.transitions(rows, spec), {}
     if made is not None:
         _require_within_bounds(agent, configs, made.rewards)
         (shared if made.set_of is None else own)["rewards"] = made.rewards
+        if made.absorbing is not None:
+            (shared if made.set_of is None else own)["absorbing"] = made.absorbing
     if weight is not None:
         shared["weights"] = _not_negative(agent, _per_row("weight", weight, rows))
     elif agent.weight is not None and made is not None:

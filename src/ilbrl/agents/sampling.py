@@ -50,12 +50,12 @@ def prepare_within(
         return prepare(agent, expert, logs, configs, seeds, reward=reward, weight=weight, **options)
     episodes = sample_episodes(logs, room // per_row - len(expert))
     rows = np.concatenate([np.arange(len(expert)), len(expert) + logs.rows_of(episodes)])
-    made = None
+    made, after = None, None
     if reward is None and agent.reward is not None and agent.reward.row_by_row:
         made = agent.reward.label(Labelling(expert, logs, Spec.of(expert, logs), configs, seeds, updates, quiet=quiet))
         if made.set_of is not None:
             raise IlbrlError("logs that exceed memory are labelled once: give all configurations one action_distance")
-        reward = made.rewards
+        reward, after = made.rewards, made.absorbing
     chosen = logs.episodes(episodes)
     assert logs.content_hash  # reads every page, and is kept
     release(logs)  # the pages would stay in memory beside the sample
@@ -66,8 +66,9 @@ def prepare_within(
         f" {len(expert):,} of the expert's"
     )
     prepared = prepare(
-        agent, expert, chosen, configs, seeds, reward=_at(reward, rows), weight=_at(weight, rows), **options
-    )
+        agent, expert, chosen, configs, seeds, reward=_at(reward, rows), weight=_at(weight, rows),
+        absorbing=None if after is None else after[rows], **options,
+    )  # fmt: skip
     labels = prepared.labels if made is None else made.labels
     return replace(prepared, labels=labels, identity={**prepared.identity, "sampled_rows": len(chosen)})
 

@@ -12,6 +12,9 @@ squared error, so what is maximised is λQ − BC. Its λ is TD3-BC's α, scaled
 the scale. Observations are standardised and actions scaled to [−1, 1] before they get here (learning/batches.py), so
 noise is in units of the action bound.
 
+What follows a terminal is worth 0, or ρ / (1 − γ) where the agent's reward says that an absorbing state with reward ρ
+follows it (rewards/soft_support.py).
+
 Options beyond the paper, all off by default:
 
     reward_bounds       clips y into the interval that the rewards allow
@@ -129,11 +132,14 @@ def bootstrap_target(cfg: Config, state: State, batch: Batch, key: jax.Array) ->
     if cfg.critic_penalty is not None:
         deviation = jnp.square(next_actions - batch.next_actions).sum(-1)
         next_values = next_values - cfg.critic_penalty * batch.next_known * deviation
-    return bounded(cfg, batch.rewards + cfg.gamma * batch.continues * next_values)
+    return backed_up(cfg, batch, next_values)
 
 
-def bounded(cfg: Config, target: jax.Array) -> jax.Array:
-    """The targets, clipped to what `reward_bounds` allow."""
+def backed_up(cfg: Config, batch: Batch, next_values: jax.Array) -> jax.Array:
+    """[B] y from the values of s′, clipped to what `reward_bounds` allow."""
+    target = batch.rewards + cfg.gamma * batch.continues * next_values
+    if batch.absorbing is not None:
+        target = target + cfg.gamma * (1 - batch.continues) * batch.absorbing / (1 - cfg.gamma)
     if cfg.reward_bounds is None:
         return target
     low, high = min(cfg.reward_bounds[0], 0.0), max(cfg.reward_bounds[1], 0.0)  # a terminal is worth 0

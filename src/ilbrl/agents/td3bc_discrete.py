@@ -47,7 +47,7 @@ def bootstrap_target(cfg: Config, state: State, batch: Batch, key: jax.Array) ->
     if cfg.critic_penalty is not None:
         deviation = 2 * (1 - (chances * batch.next_actions).sum(-1))
         next_values = next_values - cfg.critic_penalty * batch.next_known * deviation
-    return td3bc.bounded(cfg, batch.rewards + cfg.gamma * batch.continues * next_values)
+    return td3bc.backed_up(cfg, batch, next_values)
 
 
 def critic_loss(critic: nets.Params, cfg: Config, batch: Batch, target: jax.Array) -> tuple[jax.Array, jax.Array]:

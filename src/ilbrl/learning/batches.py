@@ -36,6 +36,7 @@ class Batch(NamedTuple):
     continues: jax.Array  # [B] 1 − terminal; a time-out continues
     rewards: jax.Array = None  # pyright: ignore[reportAssignmentType]  # [B]
     weights: jax.Array = None  # pyright: ignore[reportAssignmentType]  # [B]
+    absorbing: jax.Array = None  # pyright: ignore[reportAssignmentType]  # [B] of steps after a terminal
     next_actions: jax.Array = None  # pyright: ignore[reportAssignmentType]  # [B, act_dim], as `actions`
     next_known: jax.Array = None  # pyright: ignore[reportAssignmentType]  # [B] 1 where a next action was logged, else 0
     initial_observations: jax.Array = None  # pyright: ignore[reportAssignmentType]  # [B, obs_dim], standardised

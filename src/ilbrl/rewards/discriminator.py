@@ -32,6 +32,7 @@ from ilbrl.learning import nets
 from ilbrl.learning import population as train
 from ilbrl.learning.batches import Batch, Feed, Spec, transitions
 from ilbrl.learning.config import config
+from ilbrl.rewards.ends import Ends, rewards_after
 from ilbrl.rewards.labels import Labelling, Logits, Reward, Rewarded
 
 Loss = Literal["logistic", "positive_unlabelled"]
@@ -160,8 +161,8 @@ def logits(cfg: Config, layers: nets.Layers, columns: dict[str, np.ndarray]) -> 
 
 
 @config
-class LearnedReward:
-    """What an agent can choose about this reward; the rest is the discriminator's default."""
+class LearnedReward(Ends):
+    """What an agent can choose about this reward; the rest is the discriminator's default. `ends` are k · σ(f)'s."""
 
     reward: Literal["logit", "probability"] = "logit"
     """k · f, or k · σ(f)."""
@@ -199,10 +200,12 @@ def rewarded(asked: Labelling) -> Rewarded:
     said = judged.logit if asked.configs[0].reward == "logit" else judged.probability
     members = [(one, c.reward_scale) for one, c in zip(judged.set_of, asked.configs)]
     distinct = list(dict.fromkeys(members))
+    after = rewards_after(asked) if asked.configs[0].reward == "probability" else None  # a logit may be negative
     return Rewarded(
         rewards=np.stack([np.float32(scale) * said[one] for one, scale in distinct]),
         set_of=[distinct.index(member) for member in members],
         labels=judged,
+        absorbing=None if after is None else np.stack([np.float32(scale) * after for _, scale in distinct]),
         identity={"discriminator_updates": updates(settings[0], len(asked.expert), asked.updates)},
     )
 

@@ -35,6 +35,7 @@ class Rewarded(NamedTuple):
     rewards: np.ndarray  # [N] for all members alike, or [G, N]
     set_of: Sequence[int] | None = None  # [P] which of the G sets each member reads; None: there is one for all
     labels: Labels | Logits | None = None  # where the rewards come from, to be shown and saved
+    absorbing: np.ndarray | None = None  # as `rewards`: that of every step after a terminal row; None: nothing follows
     identity: Mapping[str, Any] = {}  # what the rewards depend on beside data, configurations and seeds
 
 

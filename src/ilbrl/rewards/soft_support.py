@@ -28,6 +28,7 @@ from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset
 from ilbrl.learning.batches import Spec
 from ilbrl.learning.config import config
+from ilbrl.rewards.ends import Ends, rewards_after
 from ilbrl.rewards.labels import Labelling, Labels, Reward, Rewarded
 from ilbrl.rewards.neighbours import BLOCK, nearest_of_blocks
 
@@ -38,7 +39,7 @@ LARGEST_RANK = 0.95  # of a row that is not the expert's: the expert's own steps
 
 
 @config
-class SupportReward:
+class SupportReward(Ends):
     """What an agent can choose about this reward."""
 
     reward_shape: Literal["root", "exponential", "rank", "indicator"] = "root"
@@ -143,10 +144,11 @@ def rewarded(asked: Labelling) -> Rewarded:
     distances = [cfg.action_distance if asked.spec.discrete else None for cfg in asked.configs]
     distinct = list(dict.fromkeys(distances))
     sets = [_labels(asked, action_distance) for action_distance in distinct]
+    after = rewards_after(asked)
     if len(sets) == 1:
-        return Rewarded(sets[0].reward, labels=sets[0])
-    rewards = np.stack([labels.reward for labels in sets])
-    return Rewarded(rewards, set_of=[distinct.index(one) for one in distances], labels=sets[0])
+        return Rewarded(sets[0].reward, labels=sets[0], absorbing=after)
+    rewards, set_of = np.stack([labels.reward for labels in sets]), [distinct.index(one) for one in distances]
+    return Rewarded(rewards, set_of, sets[0], None if after is None else np.broadcast_to(after, rewards.shape))
 
 
 def _labels(asked: Labelling, action_distance: float | None) -> Labels:

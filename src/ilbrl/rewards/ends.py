@@ -1,0 +1,61 @@
+"""What follows a terminal, for rewards that are never negative.
+
+With such a reward a long episode earns more than a short one. That is right where terminals are falls, as in the
+paper's tasks. Where they are what the expert is after, an agent would learn never to arrive. There a terminal leads
+into an absorbing state, which earns for ever as much as the end resembles the expert's ends:
+
+    k(x, y) = min(1, (σ / ‖x − y‖)²)
+    c(x)    = min(1, mean_j k(x, x_j) / median_i mean_{j ≠ i} k(x_i, x_j))
+
+x is the last observation before a terminal, standardised, x_j are the expert's, and σ is the median distance between
+two of these. So ends as far apart as the expert's are all worth about 1, and those of another kind (a crash, where the
+expert lands) less. What was observed after a terminal is not used, since logs seldom have it.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from ilbrl.learning.config import config
+from ilbrl.rewards.labels import Labelling
+
+ARRIVING = 0.9  # share of the expert's episodes that end by a terminal, where that is what it is after
+
+
+@config
+class Ends:
+    """What an agent can choose about it."""
+
+    ends: Literal["auto", "failure", "success"] = "auto"
+    """What a terminal is. failure: nothing more is earned, as in the paper. success: as much is earned for ever as the
+    end resembles the expert's. auto: success where nine in ten of the expert's episodes, or more, end by a terminal."""
+
+
+def rewards_after(asked: Labelling) -> np.ndarray | None:
+    """[N] float32 in [0, 1]: c at terminal rows, 0 elsewhere; None: nothing follows a terminal."""
+    stated, expert = asked.configs[0].ends, asked.expert
+    arrives = expert.terminals.sum() >= ARRIVING * expert.num_episodes
+    if stated == "failure" or (not arrives and (stated == "auto" or not expert.terminals.any())):
+        return None
+    last = [asked.spec.standardise(data.observations[data.terminals]) for data in (expert, asked.logs)]
+    at = np.flatnonzero(np.concatenate([expert.terminals, asked.logs.terminals]))
+    found = np.zeros(len(expert) + len(asked.logs), np.float32)
+    found[at] = likeness(np.concatenate(last), last[0])
+    return found
+
+
+def likeness(ends: np.ndarray, experts: np.ndarray) -> np.ndarray:
+    """[n] c of [n, D] last observations beside [m, D] of the expert's; all 1 beside a single one."""
+    if len(experts) < 2:
+        return np.ones(len(ends))
+    among = cdist(experts, experts)
+    sigma = np.median(among[np.triu_indices(len(experts), k=1)])
+
+    def near(distance: np.ndarray) -> np.ndarray:
+        return np.where(distance <= sigma, 1.0, (sigma / np.maximum(distance, 1e-12)) ** 2)
+
+    own = (near(among).sum(1) - 1) / (len(experts) - 1)  # each beside the others
+    return np.minimum(1, near(cdist(ends, experts)).mean(1) / np.median(own))
