@@ -36,8 +36,8 @@ def test_it_applies_where_the_expert_arrives(ends, expert_arrives, applies):
     expert, others = episodes([5.0, 6.0], expert_arrives), episodes([5.0, -5.0])
     spec = Spec.of(expert, others)
     after = rewards_after(Labelling(expert, others, spec, [soft_support.SupportReward(ends=ends)], [0]))
-    if not applies:
-        assert after is None
+    assert (after is not None) == applies
+    if after is None:
         return
     np.testing.assert_array_equal(after[::2], 0)  # no terminal, nothing follows
     assert after[1::2][:3].tolist() == [1, 1, 1]
