@@ -1,0 +1,38 @@
+"""A whole study of discrete actions: the committed one, made tiny and played in the clinic."""
+
+from pathlib import Path
+
+import pytest
+
+from ilbrl.report.pictures.runs import of_run
+from ilbrl.results import read_run
+from ilbrl.study.run import run
+from ilbrl.study.study import Study
+
+STUDY = Path(__file__).parents[2] / "studies" / "discrete.toml"
+SMALLER = {
+    'task = "cartpole"': 'task = "clinic"', ":6000steps": ":600steps", ":20000steps": ":900steps",
+    "configurations = 12": "configurations = 1", "hidden = [64, 64]": "hidden = [8, 8]",
+    "batch_size = 128": "batch_size = 16", "updates = 3_000": "updates = 20", "members = 3": "members = 2",
+    "hidden = [128, 128]": "hidden = [8, 8]", "episodes = 20": "episodes = 5",
+}  # fmt: skip
+
+
+@pytest.mark.slow
+def test_a_study_of_choices_ends_in_a_policy_that_chooses_and_in_its_pictures(tmp_path, monkeypatch):
+    monkeypatch.setenv("ILBRL_CACHE", str(tmp_path / "cache"))
+    text = STUDY.read_text()
+    for large, small in SMALLER.items():
+        assert large in text
+        text = text.replace(large, small)
+    (tmp_path / "study.toml").write_text(text)
+    found = run(Study.load(tmp_path / "study.toml"), tmp_path / "run", quiet=True)
+    assert found.policy.head == "categorical"
+    assert found.policy.metadata["action_names"] == ["wait", "gentle", "A", "B"]
+    assert found.final is not None
+    assert len(found.final.scores) == 2  # ILBRL and BC
+    shown = read_run(tmp_path / "run")
+    assert shown.choices is not None
+    assert shown.choices.names == ("wait", "gentle", "A", "B")
+    assert shown.vouched["choices.json"].state == "agrees"
+    assert {"actions", "confusion"} <= set(of_run(shown))
