@@ -7,6 +7,7 @@ import pytest
 
 from ilbrl import ope
 from ilbrl.base.errors import IlbrlError
+from ilbrl.data.splits import compose
 from ilbrl.learning.batches import Spec
 from ilbrl.ope.policies import act
 from ilbrl.policy import Policy
@@ -90,12 +91,20 @@ def test_the_policy_behind_a_log_brings_its_held_out_episodes(linear):
         ope.known_policy("x", gaussian(), evidence, "elsewhere")
 
 
+def test_every_episode_of_a_log_counts_once_for_its_clone(linear):
+    """Two expert episodes are learnt from and held out at once; of the others three fifths are for training."""
+    evidence = ope.Evidence.of_composition(compose(linear.log(0.8, 0.0, 2), linear.log(0.1, 0.0, 20, seed=1)))
+    found = {log: ope.clone_of(log, gaussian(), evidence).episodes.num_episodes for log in evidence.logs}
+    assert found == {"expert": 2, "logs": 8}
+
+
 def test_clones_act_as_their_logs_and_are_called_clones(linear):
     evidence = ope.Evidence.of({"expert": linear.log(0.8, 0.0, 20), "logs": linear.log(0.1, 0.0, 20, seed=1)})
     first, second = ope.clones(evidence, updates=400, quiet=True)
     assert [k.name for k in (first, second)] == ["clone of expert", "clone of logs"]
     assert first.clone
     assert first.log == "expert"
+    assert first.episodes.num_episodes == 20
     x = np.linspace(-0.8, 0.8, 9, dtype=np.float32)[:, None]
     assert isinstance(first.policy, Policy)
     np.testing.assert_allclose(first.policy.act(x), -0.8 * x, atol=0.1)

@@ -146,6 +146,8 @@ class Evidence:
     notes: tuple[str, ...] = field(default=())  # reservations: each is a reason for care
     training: Mapping[str, Dataset] = field(default_factory=dict)
     """name → further rows of that log, which policies were trained on: good for learning dynamics, not for values."""
+    unsplit: frozenset[str] = frozenset()
+    """Logs too small to be split: what is learnt from and what is held out are the same episodes."""
 
     @staticmethod
     def of(
@@ -240,7 +242,11 @@ class Evidence:
                 if not apart[name]
             ),
         )
-        return replace(evidence, training={name: data for name, data in trained_on.items() if apart[name]})
+        return replace(
+            evidence,
+            training={name: data for name, data in trained_on.items() if apart[name]},
+            unsplit=frozenset(name for name in apart if not apart[name]),
+        )
 
     @property
     def reward(self) -> Reward:

@@ -256,5 +256,7 @@ def clones(
 
 def clone_of(log: str, policy: Policy, evidence: Evidence) -> Known:
     """A policy that was cloned from this log, with all its episodes that no candidate was trained on."""
-    episodes = concatenate([part[log] for part in (evidence.logs, evidence.held_out) if log in part])
+    episodes = evidence.logs[log]
+    if log in evidence.held_out and log not in evidence.unsplit:
+        episodes = concatenate([episodes, evidence.held_out[log]])
     return Known(f"clone of {log}", policy, episodes, "mean", log=log, clone=True)
