@@ -6,7 +6,7 @@ DOCS_READY := .venv/.ready-docs
 
 GPU_TESTS := tests/learning tests/agents tests/rewards tests/models
 
-.PHONY: demo test test-slow test-gpu lint type bench docs wheel wheel-smoke clean
+.PHONY: demo test test-slow test-walk test-gpu lint type bench docs wheel wheel-smoke clean
 
 demo: $(READY)
 	$(BIN)/ilbrl demo
@@ -15,7 +15,10 @@ test: lint type
 	$(BIN)/python -m pytest -q -n 2 -m "not slow"
 
 test-slow: $(READY)
-	$(BIN)/python -m pytest -q -m slow
+	$(BIN)/python -m pytest -q -m "slow and not walk"
+
+test-walk: $(READY)
+	$(BIN)/python -m pytest -q -m walk
 
 # What computes on a GPU. With PYTHON=… that interpreter runs it as it is; no .venv is made. It needs JAX, NumPy, SciPy,
 # h5py, safetensors, optax and pytest. Without autotuning programs compile in half the time.

@@ -231,7 +231,7 @@ PRINTED = {
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page, marks=pytest.mark.slow if page in SLOW else ())
+        pytest.param(page, marks=[pytest.mark.slow] * (page in SLOW) + [pytest.mark.walk] * (page in IN_FULL))
         for page in PAGES
         if any(block.language for block in blocks(page))
     ],
