@@ -148,7 +148,7 @@ def test_logs_without_rewards_are_valued_by_closeness(folder, tmp_path, capsys):
 
 
 def test_clones_are_called_clones_and_end_in_care_at_best(folder, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(ope.clones, "__defaults__", (50, 0, True))
+    monkeypatch.setattr(ope.clones, "__defaults__", (50, 0, None, True))
     evaluate(folder, "--clones", "--json", "--out", str(tmp_path), expert="bare-expert.npz", logs="bare-other.npz")
     found = json.loads(capsys.readouterr().out)["calibration"]
     assert set(found["known"]) == {"clone of expert", "clone of logs"}

@@ -85,7 +85,11 @@ def test_usage(capsys):
 
 @pytest.mark.parametrize(
     ("option", "said"),
-    [("--updates", "at least one update"), ("--seeds", "and one seed"), ("--batch-size", "batch_size: must be")],
+    [
+        ("--updates", "--updates: must be between 1 and"),
+        ("--seeds", "--seeds: must be between 1 and"),
+        ("--batch-size", "batch_size: must be"),
+    ],
 )
 def test_nothing_to_do_is_refused(words, tmp_path, capsys, option, said):
     assert main([*words, "--out", str(tmp_path / "run"), option, "0"]) == 2
@@ -106,7 +110,7 @@ def test_errors_name_the_file_the_field_the_row_and_the_column(words, tmp_path, 
 def test_a_folder_that_cannot_be_written_is_one_sentence(words, tmp_path, capsys):
     (tmp_path / "run").write_text("a file where the folder should be")
     assert main([*words, "--out", str(tmp_path / "run")]) == 2
-    assert "run/metrics.jsonl: cannot be written (File exists)" in capsys.readouterr().err
+    assert "run: cannot be used as a folder (there is a file of this name)" in capsys.readouterr().err
     assert (tmp_path / "run").read_text() == "a file where the folder should be"
 
 

@@ -345,11 +345,11 @@ def test_demos_of_other_seeds_have_other_folders(monkeypatch):
 
     asked = []
 
-    def interrupt(study, out, **options):
+    def interrupt(study, *, out, **options):
         asked.append((study.seed, str(out)))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(demo.Study, "run", interrupt)
+    monkeypatch.setattr(demo, "tune", interrupt)
     for words in ([], ["--seed", "1"], ["--seed", "1", "--out", "x"]):
         assert main(["demo", *words]) == 130
     assert asked == [(0, "runs/demo"), (1, "runs/demo-seed1"), (1, "x")]
