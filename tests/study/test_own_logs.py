@@ -93,15 +93,6 @@ def test_the_same_command_repeats_only_what_is_missing(own, words, tmp_path, don
     assert code == (found["grade"] == "bad")
 
 
-def test_choices_are_refused_in_a_sentence(tmp_path, capsys):
-    for name in ("demos", "logs"):
-        rows = [f"{t},{['left', 'right'][t % 2]},{int(t % 10 == 9)}" for t in range(100)]
-        (tmp_path / f"{name}.csv").write_text("\n".join(["observation_0,action,terminal", *rows]))
-    words = ["--expert", f"{tmp_path}/demos.csv", "--logs", f"{tmp_path}/logs.csv", "--out", f"{tmp_path}/run"]
-    assert main(["tune", *words, "--quiet"]) == 2
-    assert "its actions are discrete" in capsys.readouterr().err
-
-
 def test_a_study_in_a_file_reads_its_logs_alike(tmp_path):
     data = Data("demos.csv", "logs.csv")
     study = Study(data=replace(data, reading=replace(data.reading, columns={"actions": "u"}, action_low=(-1.0, -2.0))))
