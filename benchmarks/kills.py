@@ -160,9 +160,8 @@ def kill_often(
 def start(folder: Path, run: Path) -> subprocess.Popen[bytes]:
     cache = {"JAX_COMPILATION_CACHE_DIR": str(folder / "cache"), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
     words = [sys.executable, "-c", COMMAND, "tune", str(folder / "study.toml"), "--out", str(run)]
-    return subprocess.Popen(
-        words, env={**os.environ, **cache}, stdout=subprocess.DEVNULL, stderr=(folder / "errors.txt").open("w")
-    )
+    with (folder / "errors.txt").open("w") as errors:
+        return subprocess.Popen(words, env={**os.environ, **cache}, stdout=subprocess.DEVNULL, stderr=errors)
 
 
 def run_whole(folder: Path, run: Path) -> dict[str, float]:
