@@ -86,6 +86,7 @@ def test_usage(capsys):
     assert "nowhere.toml: cannot be read" in capsys.readouterr().err
     assert main(["tune", "--reveal"]) == 2
     assert main(["tune", "--reveal", "x", "--task"]) == 2
+    assert main(["tune", "--reveal", "x", "--episodes", "many"]) == 2
     assert "--reveal takes one run folder" in capsys.readouterr().err
     assert main(["tune", "small", "--out", "x", "--address", "auto"]) == 2
     assert "add --executor ray" in capsys.readouterr().err

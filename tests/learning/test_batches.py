@@ -5,7 +5,7 @@ import pytest
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset
 from ilbrl.learning import batches as feeding
-from ilbrl.learning.batches import Feed, Spec
+from ilbrl.learning.batches import Feed, Shares, Spec
 
 N = 40
 
@@ -76,6 +76,21 @@ def test_members_of_one_program_have_their_own_shares_and_0_is_natural():
     rows = np.asarray(jax.jit(jax.vmap(draw))(np.array([0.0, 0.25, 0.5], np.float32)))[:, 0]
     np.testing.assert_array_equal(rows[0], draw(None)[0])
     assert [(row < 4).sum() for row in rows[1:]] == [64, 128]
+
+
+@pytest.mark.parametrize(
+    ("shares", "expected"),
+    [
+        (Shares(), 0),  # all rows alike
+        (Shares(expert_odds=3), 3 * 4 / (3 * 4 + N - 4)),
+        (Shares(expert_odds=0.5), 2 / (2 + N - 4)),
+        (Shares(expert_share=0.25, expert_odds=3), 0.25),  # a share that is stated wins
+    ],
+)
+def test_odds_say_how_often_a_row_of_the_expert_is_drawn(shares, expected):
+    layout, _ = feeding.pack(Feed(columns(), expert_rows=4))
+    assert float(feeding.share_of(shares, layout)) == pytest.approx(expected)
+    assert feeding.share_of(object(), layout) is None
 
 
 def test_a_share_needs_no_other_logs():

@@ -4,21 +4,22 @@ from pathlib import Path
 
 import pytest
 
-from ilbrl.study.search import draw
+from ilbrl.study.search import configurations_of, draw
 from ilbrl.study.study import Study
 
 FOLDER = Path(__file__).parents[2] / "studies"
 
 
+@pytest.mark.parametrize("episodes", [2, 18])
 @pytest.mark.parametrize("task", ["hopper", "halfcheetah", "walker2d", "ant"])
-def test_a_study(task):
-    study = Study.load(FOLDER / f"locomotion-{task}.toml")
+def test_a_study(task, episodes):
+    study = Study.load(FOLDER / f"locomotion-{episodes}-{task}.toml")
     assert study.task == task
-    assert study.data.expert_episodes == 2
+    assert (study.data.expert_episodes, study.data.expert) == (episodes, f"{{task}}/expert:{episodes}ep")
     assert set(study.search.algorithms) == {"ilbrl", "ilbrl-unweighted", "bc", "smodice", "oril"}
-    assert study.search.configurations >= 4
-    assert study.training.seeds >= 3
-    assert (study.training.updates or 0) >= 200_000
+    assert configurations_of(study.search, "ilbrl") == 10
+    assert all(configurations_of(study.search, name) >= 6 for name in study.search.algorithms)
+    assert study.training.seeds == 5
     assert study.final.episodes == 30
-    first = Study.load(FOLDER / "locomotion-hopper.toml")
+    first = Study.load(FOLDER / f"locomotion-{episodes}-hopper.toml")
     assert draw(study.search, "ilbrl", study.seed) == draw(first.search, "ilbrl", first.seed)

@@ -1,7 +1,10 @@
 """Random search: the paper's ranges to the digit, and draws that depend on nothing they should not."""
 
+from dataclasses import replace
+
 import pytest
 
+from ilbrl.agents import AGENTS
 from ilbrl.base.errors import IlbrlError
 from ilbrl.study.search import draw, grouped, ranges_of
 from ilbrl.study.study import Search
@@ -32,22 +35,22 @@ def test_where_our_ranges_differ():
     assert {name: oril[name] for name in shared} == {name: ilbrl[name] for name in shared}
     assert (oril.keys() ^ ilbrl.keys()) == {"discriminator_lr"}
     assert draw(ours, "oril", 0)[0].config.layer_norm == draw(ours, "ilbrl", 0)[0].config.layer_norm
-    assert ilbrl["lam"] == ("loguniform", (0.1, 10.0))
+    assert ilbrl["lam"] == ("loguniform", (0.1, 5.0))
     assert ranges_of(ours, "bc")["lr"] == ("loguniform", (3e-5, 3e-3))
     assert draw(ours, "ilbrl", 0)[0].config.reward_bounds == (0.0, 1.0)
-    assert all(c.config.expert_share in (0.1, 0.5, 0.8) and c.config.normalise_weights for c in draw(ours, "ilbrl", 0))
+    assert all(5 <= c.config.expert_odds <= 100 and c.config.normalise_weights for c in draw(ours, "ilbrl", 0))
     assert {c.config.hidden for c in draw(ours, "ilbrl", 0)} == {(256, 256), (256, 256, 256)}
     for name in ("ilbrl", "oril", "smodice"):
         paper = draw(Search(preset="paper"), name, 0)[0].config
-        assert paper.expert_share == 0
+        assert (paper.expert_share, paper.expert_odds) == (0, 1)
         assert not getattr(paper, "normalise_weights", False)
 
 
 def test_draws_lie_in_their_ranges_and_differ():
     drawn = settings(Search(configurations=50), "ilbrl")
-    assert all(0.1 <= d["lam"] <= 10 and 1e-4 <= d["actor_lr"] <= 1e-3 for d in drawn)
+    assert all(0.1 <= d["lam"] <= 5 and 1e-4 <= d["actor_lr"] <= 1e-3 for d in drawn)
     assert len({d["lam"] for d in drawn}) == 50
-    assert sum(d["lam"] < 1 for d in drawn) in range(15, 36)  # half of a log-uniform lies below √(0.1 · 10)
+    assert sum(d["lam"] < 0.5**0.5 for d in drawn) in range(15, 36)  # half of a log-uniform lies below √(0.1 · 5)
     assert all(d["actor_lr"] != d["critic_lr"] for d in drawn)
 
 
@@ -73,6 +76,32 @@ def test_draws_are_these_for_ever():
 DRAWN = {"lam": 2.8013265845369197, "actor_lr": 2.229367614344509e-05, "critic_lr": 4.8369937760277604e-05}
 
 
+def test_even_draws_have_one_in_each_eighth_of_a_range():
+    search = Search(configurations=16, even=True, ranges={"ilbrl.lam": "uniform(0, 8)"})
+    drawn = settings(search, "ilbrl")
+    for block in (drawn[:8], drawn[8:]):
+        assert sorted(int(d["lam"]) for d in block) == list(range(8))
+        assert sorted(len(d["hidden"]) for d in block) == [2] * 4 + [3] * 4
+    assert drawn[:3] == settings(replace(search, configurations=3), "ilbrl")
+    names = ("lam", "expert_odds", "actor_lr", "critic_lr")
+    orders = [sorted(range(8), key=lambda n, name=name: drawn[n][name]) for name in names]
+    assert len(set(map(tuple, orders))) == 4
+
+
+def test_the_default_may_come_first():
+    search = Search(configurations=3, default_first=True, ranges={"all.dtype": "bfloat16"})
+    default, *drawn = draw(search, "ilbrl", 0)
+    assert default.config == replace(AGENTS["ilbrl"].presets["default"], dtype="bfloat16")
+    assert default.hyperparameters["lam"] == default.config.lam
+    others = draw(replace(search, default_first=False), "ilbrl", 0)[:2]
+    assert [(c.number, c.config) for c in drawn] == [(c.number + 1, c.config) for c in others]
+
+
+def test_an_algorithm_may_have_a_number_of_its_own():
+    search = Search(("ilbrl", "bc"), configurations=3, configurations_of={"bc": 2})
+    assert [len(draw(search, name, 0)) for name in search.algorithms] == [3, 2]
+
+
 def test_all_sets_what_exists_and_an_algorithms_own_wins():
     search = Search(ranges={"all.hidden": "[8]", "all.lam": "0.5", "ilbrl.lam": "0.7"})
     assert draw(search, "bc", 0)[0].config.hidden == (8,)
@@ -95,6 +124,7 @@ def test_groups_share_a_program_and_keep_the_limit():
         (Search(("gail",)), "no algorithm 'gail'"),
         (Search(ranges={"ilbrl.lamda": "1"}), "search.ranges.ilbrl.lamda"),
         (Search(ranges={"gail.lr": "1"}), "no algorithm 'gail'"),
+        (Search(configurations_of={"gail": 2}), "configurations_of: no algorithm 'gail'"),
         (Search(ranges={"all.lamda": "1"}), "search.ranges.all.lamda"),
     ],
 )

@@ -27,7 +27,7 @@ from ilbrl.learning.config import config
 from ilbrl.rewards import LOGGED, discriminator
 
 # Ranges: the paper's as printed, ours chosen after seeing environment scores on the built-in tasks (docs/paper.md). The
-# baselines have the same choice of depth and of the expert's share as ILBRL.
+# baselines have the same choice of depth as ILBRL, and a choice of how often the expert's rows are drawn.
 _HIDDEN = {"hidden": "choice([256, 256], [256, 256, 256])"}
 _PAPER = {
     "reward_scale": "uniform(0.05, 3)",
@@ -85,7 +85,7 @@ SMODICE = Agent(
             "reward_scale": "loguniform(0.05, 3)",  # the paper's own end at 0.10 to 0.17
             "discriminator_lr": "uniform(1e-4, 1e-3)",
             "actor_lr": "loguniform(1e-5, 3e-4)",
-            "expert_share": "choice(0, 0.5)",
+            "expert_odds": "loguniform(1, 100)",
             **_HIDDEN,
         },
         "paper": _PAPER,
@@ -110,7 +110,7 @@ ORIL = Agent(
     presets={
         "default": OrilConfig(
             **{f.name: getattr(ilbrl.PRESETS["default"], f.name) for f in fields(td3bc.Config)},
-            expert_share=ilbrl.PRESETS["default"].expert_share,
+            expert_odds=ilbrl.PRESETS["default"].expert_odds,
             reward="probability",
             reward_scale=1.0,
         ),

@@ -27,7 +27,8 @@ USAGE = """Tune, train, evaluate offline and select, without an environment; pla
 
 usage: ilbrl tune --expert FILE --logs FILE --out RUN …      (your own logs, with the settings of the preset `own`)
        ilbrl tune STUDY --out RUN …      (ilbrl tune STUDY --help lists every setting of the study)
-       ilbrl tune --reveal RUN           (afterwards: play the candidates that were not selected)
+       ilbrl tune --reveal RUN           (afterwards: play the candidates that were not selected;
+                                          --episodes 10 plays so many of each instead of the study's number)
 
 STUDY is a TOML file or a preset: {presets}
 
@@ -78,8 +79,7 @@ def main(words: list[str]) -> int:
 def parse(words: list[str]) -> tuple[RunOptions, Study]:
     """The run and the study: the file or preset named first, changed by the options that follow."""
     study = Study.load(words[0])
-    none: Table = {}
-    without_tables = _with_tables(study, none, none, none, none)  # for tyro, a table with entries has fixed ones
+    without_tables = _with_tables(study, {}, {}, {}, {}, {})  # for tyro, a table with entries has fixed ones
     arguments = make_dataclass("Arguments", [("run", RunOptions), ("study", Study, field(default=without_tables))])
     arguments.__doc__ = f"The study {words[0]}, and what may be changed about it.\n\nTables take pairs: {_PAIRS}"
     config = (tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff)
@@ -91,6 +91,7 @@ def parse(words: list[str]) -> tuple[RunOptions, Study]:
         given,
         study.known | given.known,
         study.search.ranges | given.search.ranges,
+        study.search.configurations_of | given.search.configurations_of,
         study.evaluation.settings | given.evaluation.settings,
         study.data.reading.columns | given.data.reading.columns,
     )
@@ -99,12 +100,14 @@ def parse(words: list[str]) -> tuple[RunOptions, Study]:
 Table = dict[str, str]
 
 
-def _with_tables(study: Study, known: Table, ranges: Table, settings: Table, columns: Table) -> Study:
+def _with_tables(
+    study: Study, known: Table, ranges: Table, counts: dict[str, int], settings: Table, columns: Table
+) -> Study:
     return replace(
         study,
         known=known,
         data=replace(study.data, reading=replace(study.data.reading, columns=columns)),
-        search=replace(study.search, ranges=ranges),
+        search=replace(study.search, ranges=ranges, configurations_of=counts),
         evaluation=replace(study.evaluation, settings=settings),
     )
 
@@ -201,14 +204,18 @@ def _settings(table: dict[str, Any]) -> str:
 
 
 def _reveal(words: list[str], usage: str) -> int:
-    folder, task = Path(words[0] if words else "-"), words[2] if len(words) == 3 and words[1] == "--task" else None
-    if str(folder).startswith("-") or len(words) != (1 if task is None else 3):
-        raise IlbrlError(f"--reveal takes one run folder, and --task where a task is a module of your own\n\n{usage}")
-    if task is not None:
+    folder, options = Path(words[0] if words else "-"), dict(zip(words[1::2], words[2::2]))
+    known = options.keys() <= {"--task", "--episodes"} and options.get("--episodes", "1").isdecimal()
+    if str(folder).startswith("-") or len(words) != 1 + 2 * len(options) or not known:
+        raise IlbrlError(
+            "--reveal takes one run folder, --episodes with a number, and --task where a task is a module of your"
+            f" own\n\n{usage}"
+        )
+    if (task := options.get("--task")) is not None:
         if (played := Study.load(folder / "study.toml").task) != task:
             raise IlbrlError(f"--task {task}: the study in {folder} was played in {played}")
         import_module_of(task)  # typed here, and so trusted
-    scores = reveal(folder)
+    scores = reveal(folder, episodes=int(options["--episodes"]) if "--episodes" in options else None)
     best = sorted(scores.scores, key=lambda s: -(s.return_mean or 0.0))[:5]
     print(f"{len(scores.scores)} candidates that were not selected were played; the best of them:")
     for s in best:

@@ -5,7 +5,7 @@ matrix, so that a minibatch is a single gather. *Own* columns differ between mem
 discriminator, the next actions of its policy): [G, N, k], with the set that each member reads. A member may draw from
 its own *subset* of the rows (an evaluation composition, the expert's rows). *Initial observations* come beside.
 
-How often the expert's rows are drawn is a hyper-parameter of a member, its `expert_share` (`Shares`).
+How often the expert's rows are drawn is a hyper-parameter of a member (`Shares`).
 
 Networks see numbers near 0. Observations are standardised and real-valued actions scaled by their bounds to [−1, 1]. A
 discrete action, an integer k in the logs, becomes a row of zeros with a 1 at place k (one-hot), and has no bounds. So
@@ -48,8 +48,11 @@ class Shares:
     """How the batches of an agent that learns from D_E ∪ D_X are made up."""
 
     expert_share: float = 0.0
-    """Share of each batch that is drawn from the expert's rows; the rest is drawn from the other logs. 0: no share is
-    set aside. All rows of D_E ∪ D_X are then drawn equally often, as in the paper."""
+    """Share of each batch that is drawn from the expert's rows; the rest is drawn from the other logs. 0: it follows
+    from `expert_odds`."""
+    expert_odds: float = 1.0
+    """Each of the expert's rows is drawn so many times as often as a row of the other logs; with few expert episodes
+    they then make up less of a batch than with many. 1: all rows of D_E ∪ D_X are drawn alike, as in the paper."""
 
 
 BLOCK = 2**18  # rows at a time, where no more than these should be held
@@ -240,6 +243,18 @@ def places(feed: Feed, members: int) -> Place:
     own = feed.own_of if feed.own_of is not None else (np.arange(members) if feed.own else np.zeros(members))
     subset = feed.subset_of if feed.subset_of is not None else np.zeros(members)
     return Place(np.asarray(own, np.int32), np.asarray(subset, np.int32))  # pyright: ignore[reportArgumentType]
+
+
+def share_of(cfg: Any, layout: Layout) -> Any:
+    """The expert's share of each batch of a member with these `Shares`; 0: all rows are drawn alike.
+
+    None where a member draws from one kind of rows alone.
+    """
+    if not isinstance(cfg, Shares):
+        return None
+    expert, others = cfg.expert_odds * layout.expert_rows, layout.num_rows - layout.expert_rows
+    by_odds = jnp.where(cfg.expert_odds == 1, 0.0, expert / jnp.maximum(expert + others, 1))
+    return jnp.where(cfg.expert_share > 0, cfg.expert_share, by_odds)
 
 
 def draw(

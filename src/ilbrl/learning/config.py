@@ -75,7 +75,7 @@ LIMITS: dict[str, Limit] = {
     "tau": _RATE, "smoothing": _RATE, "actor_average": _RATE,
     "expert_fraction": _SHARE, "expert_share": _SHARE, "positive_share": _SHARE,
     "lr": _POSITIVE, "reward_scale": _POSITIVE,
-    "lam": _NOT_NEGATIVE, "deploy_lam": _NOT_NEGATIVE, "critic_penalty": _NOT_NEGATIVE,
+    "expert_odds": _POSITIVE, "lam": _NOT_NEGATIVE, "deploy_lam": _NOT_NEGATIVE, "critic_penalty": _NOT_NEGATIVE,
     "policy_noise": _NOT_NEGATIVE, "noise_clip": _NOT_NEGATIVE, "weight_decay": _NOT_NEGATIVE,
     "action_distance": _NOT_NEGATIVE,
     "gradient_penalty": _NOT_NEGATIVE, "pessimism": _NOT_NEGATIVE, "weight_horizon": _NOT_NEGATIVE,

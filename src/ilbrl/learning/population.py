@@ -258,7 +258,7 @@ def _compile(
     def member(members: Members, cfg: Any, place: Any, key: jax.Array, limit: jax.Array, packed: Any, start: jax.Array):
         numbers = start + jnp.arange(length)
         draw_keys, step_keys = jax.vmap(lambda n: jax.random.split(jax.random.fold_in(key, n)), out_axes=1)(numbers)
-        share = getattr(cfg, "expert_share", None)
+        share = feeding.share_of(cfg, layout)
         drawn = jax.vmap(lambda k: feeding.draw(k, cfg.batch_size, layout, packed, place, share))(draw_keys)
 
         def update(carry: Members, xs: Any) -> tuple[Members, Info]:

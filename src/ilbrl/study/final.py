@@ -5,10 +5,11 @@ Jobs of the kind `final` are the only ones that may touch an environment.
 
 from __future__ import annotations
 
+import math
 import shutil
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from ilbrl.study.estimator import discount_of
 from ilbrl.study.jobs import Assignment, Job, fingerprint, read_result
 from ilbrl.study.logs import Parts
 from ilbrl.study.session import Session, do
-from ilbrl.study.study import Study
+from ilbrl.study.study import Final, Study
 
 FINAL = "final evaluation"  # the event of the audit
 
@@ -159,15 +160,24 @@ def play_once(
     return scores
 
 
-def play_others(s: Session, parts: Parts, found: Sequence[Candidate], selection: Selection) -> Scores:
-    """The candidates that were not selected, for the regret of selection."""
+def play_others(
+    s: Session, parts: Parts, found: Sequence[Candidate], selection: Selection, episodes: int | None = None
+) -> Scores:
+    """The candidates that were not selected, for the regret of selection.
+
+    episodes: of each, over as many environment seeds as it can be spread over evenly; by default the study's number.
+    """
     selected = {c.key for c in chosen_candidates(found, selection)}
     others = [c for c in found if c.key not in selected and not c.diverged]
     if not others:
         raise IlbrlError(
             f"{s.folder}: nothing is left to reveal: every policy that did not diverge was selected and played"
         )
-    scores = _do(s, parts, final_job(s.study, parts, others, "reveal"), "reveal.json")
+    study = s.study
+    if episodes is not None:
+        seeds = math.gcd(episodes, study.final.environment_seeds)
+        study = replace(study, final=Final(episodes, seeds))
+    scores = _do(s, parts, final_job(study, parts, others, "reveal"), "reveal.json")
     what = f"revealed: {len(others)} candidates that were not selected were played"
     s.auditor.played_once("reveal", scores.environment_calls["steps"], what)
     return scores

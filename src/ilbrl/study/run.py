@@ -107,8 +107,13 @@ def run(
         return StudyResult(out, tuning, selection, played, parts.roles)
 
 
-def reveal(out: Path, *, executor: str = "local", quiet: bool = False, **options: Any) -> Scores:
-    """After the final evaluation: play the candidates that were not selected, for the regret of selection."""
+def reveal(
+    out: Path, *, episodes: int | None = None, executor: str = "local", quiet: bool = False, **options: Any
+) -> Scores:
+    """After the final evaluation: play the candidates that were not selected, for the regret of selection.
+
+    episodes: of each; by default as many as each selected policy has played.
+    """
     if not (out / "study.toml").exists():
         raise IlbrlError(f"{out}: is no run folder: it has no study.toml")
     study = Study.load(out / "study.toml")
@@ -130,7 +135,7 @@ def reveal(out: Path, *, executor: str = "local", quiet: bool = False, **options
         found = candidates(s, trained, evaluated)
         selection = read_json(out / "selection.json", Selection, remedy(out / "selection.json"))
         started = time.monotonic()
-        scores = final.play_others(s, parts, found, selection)
+        scores = final.play_others(s, parts, found, selection, episodes)
         write_results(s, found, selection)
         took = in_words(time.monotonic() - started)
         s.say(f"reveal: {len(scores.scores)} policies that were not selected ({took})")

@@ -9,9 +9,11 @@ A range is written as text: `loguniform(0.1, 4)`, `choice(kl, chi2)`, or a const
 
 The n-th draw of a hyper-parameter comes from the study's seed, the algorithm's name, the hyper-parameter's name and n
 alone. So an algorithm's draws do not depend on which others are in the study, more configurations begin with the fewer,
-and another range for λ leaves the learning rates as they were. Draws of two algorithms are independent, or else a
-comparison over algorithms would ask one question several times; only ILBRL and its ablation share theirs, on purpose
-(`Agent.draws_with`), since they are compared setting by setting.
+and another range for λ leaves the learning rates as they were. u is uniform; of `even` draws each block of eight has
+one u in each eighth of [0, 1), in an order of its own for every hyper-parameter (a Latin hypercube).
+
+Draws of two algorithms are independent, or else a comparison over algorithms would ask one question several times; only
+ILBRL and its ablation share theirs, on purpose (`Agent.draws_with`), since they are compared setting by setting.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from ilbrl.learning.config import TRACED, check_value, static_fields
 from ilbrl.study.study import EVERY, Ranges, Search
 
 RANGES = get_args(Ranges)
+BLOCK = 8  # even draws
 
 
 class Configuration(NamedTuple):
@@ -50,17 +53,38 @@ def draw(search: Search, algorithm: str, seed: int) -> list[Configuration]:
     ranges, agent = ranges_of(search, algorithm), AGENTS[algorithm]
     base = agent.presets.get(search.preset, agent.presets["default"])  # what is not drawn
     hints, drawer = get_type_hints(agent.Config), agent.draws_with or algorithm
+    at = even_quantile if search.even else quantile
+    first = int(search.default_first)  # number of the first that is drawn
     found = []
-    for n in range(search.configurations):
-        values = {name: r.draw(quantile(seed, drawer, name, n)) for name, r in ranges.items()}
+    for n in range(configurations_of(search, algorithm)):
+        if n < first:
+            values = {name: r.draw(0.0) if r.kind == "constant" else getattr(base, name) for name, r in ranges.items()}
+        else:
+            values = {name: r.draw(at(seed, drawer, name, n - first)) for name, r in ranges.items()}
         drawn = {name: _as(hints[name], value) for name, value in values.items()}
         found.append(Configuration(algorithm, n, drawn, replace(base, **drawn)))
     return found
 
 
+def configurations_of(search: Search, algorithm: str) -> int:
+    """How many configurations of this algorithm a study tries."""
+    return search.configurations_of.get(algorithm, search.configurations)
+
+
 def quantile(seed: int, algorithm: str, name: str, n: int) -> float:
     """u in [0, 1): the n-th draw of an algorithm's hyper-parameter `name`."""
-    return float(np.random.default_rng([seed, zlib.crc32(f"{algorithm}.{name}".encode()), n]).random())
+    return float(_generator(seed, algorithm, name, n).random())
+
+
+def even_quantile(seed: int, algorithm: str, name: str, n: int) -> float:
+    """The same, with one draw of each block of eight in each eighth of [0, 1)."""
+    block, place = divmod(n, BLOCK)
+    order = _generator(seed, algorithm, f"order of {name}", block).permutation(BLOCK)
+    return float((order[place] + quantile(seed, algorithm, name, n)) / BLOCK)
+
+
+def _generator(seed: int, algorithm: str, name: str, n: int) -> np.random.Generator:
+    return np.random.default_rng([seed, zlib.crc32(f"{algorithm}.{name}".encode()), n])
 
 
 def grouped(configurations: list[Configuration], members_per_configuration: int, limit: int) -> list[list]:
@@ -104,6 +128,11 @@ def _changes(search: Search, algorithm: str) -> dict[str, str]:
 
 
 def _refuse_unknown(search: Search) -> None:
+    for algorithm in search.configurations_of:
+        if algorithm not in AGENTS:
+            raise IlbrlError(
+                f"search.configurations_of: no algorithm {shown(algorithm)}; there are {', '.join(AGENTS)}"
+            )
     for key in search.ranges:
         algorithm, _, name = key.partition(".")
         if algorithm not in AGENTS and algorithm != EVERY:

@@ -25,7 +25,7 @@ from ilbrl.study.estimator import estimator_of, settled
 from ilbrl.study.evaluation import calibration_job, jobs_before
 from ilbrl.study.jobs import Job, Store, digest
 from ilbrl.study.logs import Parts
-from ilbrl.study.search import draw
+from ilbrl.study.search import configurations_of, draw
 from ilbrl.study.study import Study
 from ilbrl.study.training import read_trained, updates_of
 
@@ -197,12 +197,12 @@ def planned_updates(study: Study, training: int, tuning: TuningRecord | None = N
 
 def planned_policies(study: Study) -> int:
     """How many policies a study trains; what it asks of them and of the estimator is checked."""
-    drawn = len(study.search.algorithms) * study.search.configurations * study.training.seeds
+    configurations = sum(configurations_of(study.search, name) for name in study.search.algorithms)
+    drawn = configurations * study.training.seeds
     if drawn > MOST_POLICIES:
         raise IlbrlError(
-            f"search.configurations: {len(study.search.algorithms)} algorithms × {study.search.configurations:,}"
-            f" configurations × {study.training.seeds:,} seeds are {drawn:,} policies; at most {MOST_POLICIES:,} make"
-            " one study"
+            f"search.configurations: {configurations:,} configurations of {len(study.search.algorithms)} algorithms"
+            f" × {study.training.seeds:,} seeds are {drawn:,} policies; at most {MOST_POLICIES:,} make one study"
         )
     for name in study.search.algorithms:
         draw(study.search, name, study.seed)

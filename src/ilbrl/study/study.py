@@ -88,7 +88,13 @@ class Search:
 
     algorithms: tuple[str, ...] = ("ilbrl", "bc")
     configurations: int = 10
-    """Draws per algorithm."""
+    """Of each algorithm."""
+    configurations_of: dict[str, int] = field(default_factory=dict)
+    """Another number for single algorithms: `bc` → 6."""
+    default_first: bool = False
+    """Configuration 0 is the algorithm's default (with what `ranges` set to one value), and the others are drawn."""
+    even: bool = False
+    """Draws that cover each range evenly, eight by eight, instead of independent ones."""
     preset: Ranges = "default"
     """Ranges to start from: ours, or exactly the paper's."""
     ranges: dict[str, str] = field(default_factory=dict)
@@ -185,6 +191,12 @@ class Study:
                 f"final.episodes: {self.final.episodes} episodes cannot be spread evenly over"
                 f" final.environment_seeds = {self.final.environment_seeds}"
             )
+        smallest, largest = LIMITS["search.configurations"]
+        for name, count in self.search.configurations_of.items():
+            if not smallest <= count <= largest:
+                raise IlbrlError(
+                    f"search.configurations_of.{name}: must be between {smallest:,} and {largest:,}, got {count}"
+                )
         if not self.search.algorithms or len(set(self.search.algorithms)) < len(self.search.algorithms):
             raise IlbrlError("search.algorithms: name each algorithm once, and at least one")
 

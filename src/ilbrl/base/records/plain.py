@@ -151,7 +151,9 @@ def fit(kind: Any, value: Any, where: str, reading: HowToRead) -> Any:
     if origin is Literal and value in inner:
         return value
     if origin is dict and isinstance(value, dict):
-        return _flat(value, where) if reading.closed else dict(_each(inner[1], value.items(), where, reading))
+        if reading.closed and inner[1] is str:
+            return _flat(value, where)
+        return dict(_each(inner[1], value.items(), where, reading))
     if origin is tuple and isinstance(value, list):
         if inner[-1] is not Ellipsis and len(value) != len(inner):
             raise Misfit(_said(where, f"must be a list of {len(inner)}, got {len(value)}"))
