@@ -135,10 +135,13 @@ def test_files_that_point_into_other_files_are_refused(tmp_path: Path) -> None:
         ),
         "stored": lambda file: file.create_dataset("observations", (4, 1), "f4", external=[(other, 0, 16)]),
         "virtual": lambda file: file.create_virtual_dataset("observations", _virtual(other)),
+        "text": lambda file: file.create_dataset("metadata/action_names", (4,), "S4", external=[(other, 0, 16)]),
     }.items():
         with h5py.File(tmp_path / f"{name}.hdf5", "w") as file:
             point(file)
-            file["actions"] = np.zeros((4, 1))
+            if name == "text":
+                file["observations"] = np.ones((4, 1))
+            file["actions"] = np.arange(4)
         with pytest.raises(IlbrlError, match=r"(link into|keeps its values in) another file"):
             load(tmp_path / f"{name}.hdf5")
 

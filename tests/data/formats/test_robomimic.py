@@ -53,6 +53,13 @@ def test_without_next_obs_the_following_row_is_used(lift: Path) -> None:
     assert dataset.next_observations[:, 1].tolist() == [1, 2, 2, 101]
 
 
+def test_a_demo_is_an_episode_whatever_it_is_called(lift: Path) -> None:
+    with h5py.File(lift, "a") as file:
+        for old, new in (("demo_2", "alice"), ("demo_10", "bob")):
+            file.move(f"data/{old}", f"data/{new}")
+    assert load(lift).episode_lengths.tolist() == [3, 2]
+
+
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [

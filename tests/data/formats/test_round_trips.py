@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ilbrl.data import Dataset, load, save
 from ilbrl.data.formats import FORMATS
+from ilbrl.policy import Layer
 
 WRITABLE = [name for name, format in FORMATS.items() if format.write]
 
@@ -79,6 +80,22 @@ def test_a_deterministic_policy_survives(format: str, full: Dataset, tmp_path: P
     back = load(f"{format}:{tmp_path}/logs").policy
     assert back is not None
     assert np.array_equal(back.act(full.observations), policy.act(full.observations))
+
+
+@pytest.mark.parametrize("format", WRITABLE)
+def test_a_policy_that_chooses_survives_with_its_layer_norm(format: str, full: Dataset, tmp_path: Path) -> None:
+    assert full.policy is not None
+    first, second, (w, b, *_) = full.policy.layers
+    normed = Layer(first.weight, first.bias, np.linspace(1, 2, 5), np.linspace(0, 1, 5))
+    reach = {"obs_low": np.full(3, -9), "obs_high": np.full(3, 9)}
+    chooses = {"head": "categorical", "action_low": [0], "action_high": [2]}
+    policy = replace(full.policy, layers=(normed, second, (w[:, :3], b[:3])), **chooses, **reach)
+    logs = replace(full, actions=np.arange(7) % 3, action_low=None, action_high=None, policy=policy)
+    save(logs, f"{format}:{tmp_path}/logs")
+    back = load(f"{format}:{tmp_path}/logs").policy
+    assert back is not None
+    assert np.array_equal(back.probabilities(full.observations), policy.probabilities(full.observations))
+    assert np.array_equal(back.obs_high, policy.obs_high)
 
 
 def test_npz_keeps_source_and_notes(full: Dataset, tmp_path: Path) -> None:

@@ -50,16 +50,10 @@ def read_array(group: h5py.Group, name: str) -> np.ndarray:
 
     A large one may stay in the file (`on_disk.py`).
     """
-    dataset = group[name]
-    where = f"{group.file.filename}: {f'{group.name}/{name}'.lstrip('/')}"
-    if not isinstance(dataset, h5py.Dataset):
-        raise IlbrlError(f"{where} is a group of fields, expected one array")
-    if dataset.is_virtual or dataset.external:
-        raise IlbrlError(f"{where} keeps its values in another file, which is not read; copy them into this one")
+    dataset = _own(group, name)
     if dataset.dtype.kind not in "biuf":
+        where = _where(group, name)
         raise IlbrlError(f"{where} holds {dataset.dtype} values, not numbers; store a plain numeric array")
-    if dataset.nbytes > max(2**30, 5000 * Path(group.file.filename).stat().st_size):
-        raise IlbrlError(f"{where} says it has shape {dataset.shape}, far more than its file can hold")
     mapped = hdf5_array(dataset)
     if mapped is not None:
         return mapped
@@ -69,11 +63,27 @@ def read_array(group: h5py.Group, name: str) -> np.ndarray:
     return array
 
 
+def _own(group: h5py.Group, name: str) -> h5py.Dataset:
+    """One field whose values lie in this file, and may fit into it."""
+    dataset, where = group[name], _where(group, name)
+    if not isinstance(dataset, h5py.Dataset):
+        raise IlbrlError(f"{where} is a group of fields, expected one array")
+    if dataset.is_virtual or dataset.external:
+        raise IlbrlError(f"{where} keeps its values in another file, which is not read; copy them into this one")
+    if dataset.nbytes > max(2**30, 5000 * Path(group.file.filename).stat().st_size):
+        raise IlbrlError(f"{where} says it has shape {dataset.shape}, far more than its file can hold")
+    return dataset
+
+
+def _where(group: h5py.Group, name: str) -> str:
+    return f"{group.file.filename}: {f'{group.name}/{name}'.lstrip('/')}"
+
+
 def read_rows(group: h5py.Group, name: str) -> np.ndarray:
     """One array that has a row per step."""
     array = read_array(group, name)
     if not array.ndim:
-        raise IlbrlError(f"{group.file.filename}: {group.name}/{name} is a single number; one row per step is needed")
+        raise IlbrlError(f"{_where(group, name)} is a single number; one row per step is needed")
     return array
 
 
@@ -88,13 +98,13 @@ def leaves(group: h5py.Group) -> dict[str, h5py.Dataset]:
 
 def read_text(group: h5py.Group, name: str) -> str:
     """One string, however it was stored."""
-    value = group[name][()]  # pyright: ignore[reportIndexIssue]
+    value = _own(group, name)[()]
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
 def read_texts(group: h5py.Group, name: str) -> list[str]:
     """A list of strings, however they were stored."""
-    values = np.atleast_1d(np.asarray(group[name])).tolist()
+    values = np.atleast_1d(np.asarray(_own(group, name))).tolist()
     return [value.decode() if isinstance(value, bytes) else str(value) for value in values]
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data.dataset import Dataset
 from ilbrl.data.formats.arrays import flags, from_arrays
-from ilbrl.data.formats.hdf5 import opened, read_rows
+from ilbrl.data.formats.hdf5 import opened, read_rows, read_texts
 
 
 def read(path: Path, *, mask: str | None = None) -> Dataset:
@@ -27,7 +27,7 @@ def read(path: Path, *, mask: str | None = None) -> Dataset:
         demos = _demos(file, path, mask)
         keys, images = _observation_keys(demos[0], path)
         names = [str(demo.name) for demo in demos]
-        parts = [_read_demo(demo, keys, path) for demo in demos]
+        parts = [_read_demo(demo, number, keys, path) for number, demo in enumerate(demos)]
     notes = [f"observations join the keys {', '.join(keys)}, in this order; dones count as terminals at a demo's end"]
     if images:
         notes.append(f"the keys {', '.join(images)} were left out: they are not vectors (images, point clouds)")
@@ -47,7 +47,8 @@ def _demos(file: h5py.File, path: Path, mask: str | None) -> list[h5py.Group]:
         known = sorted(filters) if isinstance(filters, h5py.Group) else []
         if mask not in known:
             raise IlbrlError(f"{path}: has no filter {mask!r} under 'mask', only {', '.join(known) or 'none'}")
-        names = [name.decode() for name in filters[mask][()]]  # pyright: ignore
+        assert isinstance(filters, h5py.Group)
+        names = read_texts(filters, mask)
         lost = [name for name in names if name not in data]
         if lost or not names:
             raise IlbrlError(f"{path}: mask/{mask} names {lost[0] if lost else 'no demo at all'}, which is not in data")
@@ -57,7 +58,7 @@ def _demos(file: h5py.File, path: Path, mask: str | None) -> list[h5py.Group]:
 
 def _number(name: str) -> tuple[int, str]:
     digits = name.rpartition("_")[2]
-    return (int(digits), name) if digits.isdigit() else (-1, name)
+    return (int(digits), name) if digits.isdecimal() else (-1, name)
 
 
 def _observation_keys(demo: h5py.Group, path: Path) -> tuple[list[str], list[str]]:
@@ -71,7 +72,7 @@ def _observation_keys(demo: h5py.Group, path: Path) -> tuple[list[str], list[str
     return vectors, sorted(set(group) - set(vectors))
 
 
-def _read_demo(demo: h5py.Group, keys: list[str], path: Path) -> dict[str, np.ndarray]:
+def _read_demo(demo: h5py.Group, number: int, keys: list[str], path: Path) -> dict[str, np.ndarray]:
     columns = {"observations": _vectors(demo, "obs", keys, path)}
     if "actions" not in demo:
         raise IlbrlError(f"{path}: {demo.name} has no field 'actions'")
@@ -79,7 +80,7 @@ def _read_demo(demo: h5py.Group, keys: list[str], path: Path) -> dict[str, np.nd
         columns["next_observations"] = _vectors(demo, "next_obs", keys, path)
     columns |= {name: read_rows(demo, name) for name in ("actions", "rewards") if name in demo}
     steps = len(columns["actions"])
-    columns["terminals"], columns["episodes"] = np.zeros(steps, bool), np.full(steps, _number(demo.name or "")[0])
+    columns["terminals"], columns["episodes"] = np.zeros(steps, bool), np.full(steps, number)
     if "dones" in demo and steps:
         dones = flags("dones", read_rows(demo, "dones"), f"{path}: {demo.name}")
         if dones.ndim != 1 or not len(dones):
