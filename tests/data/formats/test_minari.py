@@ -159,6 +159,14 @@ def test_an_episode_that_nothing_ends_is_closed_as_a_timeout(full: Dataset, tmp_
     assert "1 episode ended in neither termination nor truncation" in dataset.notes[0]
 
 
+def test_a_damaged_policy_beside_the_data_is_a_doubt(full: Dataset, tmp_path: Path) -> None:
+    save(full, f"minari:{tmp_path}/logs")
+    (tmp_path / "logs" / "data" / "policy.safetensors").write_bytes(b"half")
+    dataset = load(tmp_path / "logs")
+    assert dataset.policy is None
+    assert "the behaviour policy beside the data was left out" in dataset.warnings[0]
+
+
 def test_an_id_that_is_not_there_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
     with pytest.raises(IlbrlError, match="minari download mujoco/hopper/expert-v0"):

@@ -82,9 +82,9 @@ def from_arrays(
     columns["timeouts"] = _timeouts(columns, labels, max_episode_steps, decided, doubted)
     if "next_observations" not in columns:
         columns = _with_next_rows(columns, source, decided)
-    shape = columns["observations"].shape[-1], 1 if columns["actions"].ndim == 1 else columns["actions"].shape[-1]
-    if policy is not None and (policy.obs_dim, policy.act_dim) != shape:
-        doubted.append(f"the behaviour policy was left out: it maps {policy.obs_dim} numbers to {policy.act_dim}")
+    if policy is not None and not _fits(policy, columns["observations"], columns["actions"]):
+        answers = f"{policy.act_dim}" if policy.num_actions is None else f"one of {policy.num_actions} choices"
+        doubted.append(f"the behaviour policy was left out: it maps {policy.obs_dim} numbers to {answers}")
         policy = None
     if (np.diff(columns["source_rows"]) == 1).all() and columns["source_rows"][0] == 0:
         del columns["source_rows"]  # one after the other: nothing to remember
@@ -93,6 +93,15 @@ def from_arrays(
     arrays |= {name: np.atleast_1d(np.asarray(bound)) for name, bound in bounds.items() if bound is not None}
     arrays |= {} if action_names is None else {"action_names": tuple(map(str, action_names))}
     return Dataset(**arrays, policy=policy, source=source, notes=tuple(decided), warnings=tuple(doubted))
+
+
+def _fits(policy: Policy, observations: np.ndarray, actions: np.ndarray) -> bool:
+    """Whether a policy could have taken these actions, as far as shapes and numbers of choices tell."""
+    if observations.shape[1:] != (policy.obs_dim,):
+        return False
+    if policy.num_actions is None:
+        return actions.shape[1:] == (policy.act_dim,)
+    return actions.dtype.kind in "iu" and actions.ndim == 1 and 0 <= actions.min() <= actions.max() < policy.num_actions
 
 
 def episode_numbers(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -68,10 +68,15 @@ def read(path: Path) -> Dataset:
     if metadata.get("ilbrl_no_rewards"):
         del columns["rewards"]
     stored = folder / "policy.safetensors"
-    policy = Policy.load(stored) if stored.is_file() else None
+    policy, warnings = None, []
+    if stored.is_file():
+        try:
+            policy = Policy.load(stored)
+        except IlbrlError as error:
+            warnings.append(f"the behaviour policy beside the data was left out: {error}")
     source = str(metadata.get("dataset_id", path.name))
     about = _bounds(metadata) | _names(metadata)
-    return from_arrays(**columns, **about, policy=policy, source=source, notes=notes)
+    return from_arrays(**columns, **about, policy=policy, source=source, notes=notes, warnings=warnings)
 
 
 def _number(name: object) -> int:
@@ -169,9 +174,10 @@ def write(dataset: Dataset, path: Path) -> None:
     inside = ~(dataset.terminals | dataset.timeouts)[:-1]
     broken = inside & (dataset.next_observations[:-1] != dataset.observations[1:]).any(1)
     if broken.any():
+        row = dataset.source_row(np.argmax(broken))
         raise IlbrlError(
-            f"{dataset.source}: the next observation of row {np.argmax(broken)} is not the observation of the row after"
-            " it, which Minari cannot store; write npz or D4RL HDF5 instead"
+            f"{dataset.source}: the next observation of row {row} is not the observation of the row after it,"
+            " which Minari cannot store; write npz or D4RL HDF5 instead"
         )
     if path.exists() and not (path / "data" / MAIN_FILE).is_file():
         raise IlbrlError(f"{path}: exists and is not a Minari dataset; it is left alone")
