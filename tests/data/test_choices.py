@@ -9,6 +9,7 @@ import pytest
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset, Reading, concatenate, from_arrays, load, same_actions, same_choices, save
 from ilbrl.data.doctor import Finding, examine
+from ilbrl.policy import Layer, Policy
 
 TEXTS = ["stay", "left", "left", "stay", "right", "left"]
 
@@ -175,3 +176,20 @@ def test_propensities_beside_what_contradicts_them() -> None:
         logs(np.zeros((6, 1)), propensities=np.ones(6))
     with pytest.raises(IlbrlError, match="which say the same"):
         logs([0, 1, 2, 0, 1, 2], propensities=np.ones(6), log_probs=np.zeros(6))
+
+
+@pytest.mark.parametrize(("choices", "actions"), [(None, [0, 1, 0, 1, 0, 1]), (2, [0, 1, 0, 2, 0, 1]), (2, [0.5] * 6)])
+def test_a_policy_that_cannot_have_taken_the_actions_is_left_out(choices: int | None, actions: list) -> None:
+    outputs = 2  # mean and logarithm of a deviation, or two choices
+    head = {"head": "tanh_gaussian"} if choices is None else {"head": "categorical"}
+    policy = Policy((Layer(np.zeros((1, outputs)), np.zeros(outputs)),), [-1 if choices is None else 0], [1], **head)
+    dataset = logs(actions, policy=policy, log_probs=np.zeros(6))
+    assert dataset.policy is None
+    assert "behaviour policy was left out: it maps 1 numbers to" in dataset.warnings[0]
+
+
+def test_numbers_that_are_no_choices_take_neither_time_nor_memory() -> None:
+    expert, identities = logs([0, 1, 0, 1, 0, 1]), logs([0, 1, 10**12, 1, 0, 1])
+    assert any("the expert never takes 1000000000000" in each.message for each in found(identities, expert))
+    with pytest.raises(IlbrlError, match=r"whole numbers up to 1,000,000,000,000, and .* state their bounds"):
+        same_choices([expert, identities])

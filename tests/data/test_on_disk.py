@@ -80,7 +80,8 @@ def test_a_file_that_claims_more_than_it_holds_is_not_mapped(tmp_path):
     np.lib.format.write_array_header_1_0(heading, {"descr": "<f4", "fortran_order": False, "shape": (9, 9)})
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("observations.npy", heading.getvalue() + bytes(8))
-    assert on_disk.npz_array(path, "observations") is None
+    with zipfile.ZipFile(path) as archive:
+        assert on_disk.npz_array(archive, path, "observations") is None
 
 
 def test_damage_is_noticed(full, tmp_path):

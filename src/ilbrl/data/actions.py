@@ -76,7 +76,8 @@ def check_choices(dataset: Dataset) -> Iterator[Finding]:
     counts, names = np.bincount(dataset.actions, minlength=dataset.num_actions), dataset.choice_names
     for kind, which in {"never": counts == 0, "rarely": (counts > 0) & (counts < RARE * len(dataset))}.items():
         if which.any():
-            message = f"actions: {_named(names, which)} {'is' if which.sum() == 1 else 'are'} {kind} taken"
+            found = _some([names[i] for i in np.flatnonzero(which)])
+            message = f"actions: {found} {'is' if which.sum() == 1 else 'are'} {kind} taken"
             yield Finding("note", "choices", "actions", None, message)
     if dataset.log_probs is not None and (dataset.log_probs > 1e-6).any():
         row = dataset.source_row(np.argmax(dataset.log_probs > 1e-6))
@@ -96,9 +97,9 @@ def check_choices_of_expert(dataset: Dataset, expert: Dataset) -> Iterator[Findi
         return
     unseen = np.setdiff1d(np.unique(dataset.actions), expert.actions)
     if len(unseen):
-        names = dataset.choice_names if dataset.action_names else [str(number) for number in range(unseen.max() + 1)]
-        which = np.isin(np.arange(len(names)), unseen)
-        message = f"actions: the expert never takes {_named(names, which)}, which the other logs do"
+        names = dataset.action_names
+        found = _some([str(number) if names is None else names[number] for number in unseen])
+        message = f"actions: the expert never takes {found}, which the other logs do"
         yield Finding("note", "choices", "actions", None, message)
 
 
@@ -121,9 +122,8 @@ def log_prob_errors(dataset: Dataset) -> np.ndarray | None:
     return np.abs(computed - dataset.log_probs[rows])
 
 
-def _named(names: list[str] | tuple[str, ...], which: np.ndarray) -> str:
-    found = [names[i] for i in np.flatnonzero(which)]
-    return ", ".join(found[:8]) + f" … ({len(found):,} in all)" * (len(found) > 8)
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:8]) + f" … ({len(names):,} in all)" * (len(names) > 8)
 
 
 def _short(row: np.ndarray) -> str:

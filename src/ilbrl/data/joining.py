@@ -10,6 +10,8 @@ import numpy as np
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data.dataset import PER_ROW, Dataset
 
+MOST_CHOICES = 1_000_000  # discrete actions that can be told apart
+
 
 def concatenate(parts: Sequence[Dataset]) -> Dataset:
     """Join datasets row after row; `is_expert` says which rows came from an `as_expert()` part.
@@ -78,7 +80,13 @@ def same_choices(parts: Sequence[Dataset]) -> list[Dataset]:
         return list(parts)
     if any(part.action_names is not None for part in parts):
         return same_actions(parts)
-    names = _numbers(max(part.num_actions for part in parts))
+    largest = max(parts, key=lambda part: part.num_actions)
+    if largest.num_actions > MOST_CHOICES:
+        raise IlbrlError(
+            f"{largest.source}: its actions are whole numbers up to {largest.num_actions - 1:,}, and {MOST_CHOICES:,}"
+            " choices can be told apart; if they are amounts, state their bounds (--action-low, --action-high)"
+        )
+    names = _numbers(largest.num_actions)
     return [with_action_names(part, names) for part in parts]
 
 

@@ -22,21 +22,20 @@ LARGE = 2**28  # bytes of an array
 CHUNK = 2**24
 
 
-def npz_array(path: Path, name: str) -> np.ndarray | None:
-    """An array of an npz archive, mapped; None: it is small, compressed, or not laid out as it is in memory."""
-    with zipfile.ZipFile(path) as archive:
-        entry = archive.getinfo(f"{name}.npy")
-        if entry.file_size < LARGE or entry.compress_type != zipfile.ZIP_STORED:
+def npz_array(archive: zipfile.ZipFile, path: Path, name: str) -> np.ndarray | None:
+    """An array of an open npz archive, mapped; None: it is small, compressed, or not laid out as it is in memory."""
+    entry = archive.getinfo(f"{name}.npy")
+    if entry.file_size < LARGE or entry.compress_type != zipfile.ZIP_STORED:
+        return None
+    with archive.open(entry) as file:
+        version = np.lib.format.read_magic(file)
+        if version not in ((1, 0), (2, 0)):
             return None
-        with archive.open(entry) as file:
-            version = np.lib.format.read_magic(file)
-            if version not in ((1, 0), (2, 0)):
-                return None
-            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-            shape, fortran_order, dtype = read(file)
-            heading = file.tell()
-            while file.read(CHUNK):  # to the end, where the archive compares checksums: damage must not go unnoticed
-                pass
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, fortran_order, dtype = read(file)
+        heading = file.tell()
+        while file.read(CHUNK):  # to the end, where the archive compares checksums: damage must not go unnoticed
+            pass
     if fortran_order:
         return None
     with path.open("rb") as file:  # the entry's own header, whose length the archive's directory does not know

@@ -26,7 +26,7 @@ import numpy as np
 
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data.dataset import Dataset
-from ilbrl.data.joining import with_action_names
+from ilbrl.data.joining import MOST_CHOICES, with_action_names
 
 FIELDS = (
     "observations", "actions", "next_observations", "rewards", "terminals", "timeouts", "log_probs", "propensities",
@@ -57,11 +57,11 @@ class Reading:
     """After how many steps an episode was stopped, for logs that do not mark it."""
 
     def __post_init__(self) -> None:
-        _check_fields(self.columns, "--columns")
+        check_fields(self.columns, "--columns")
         if self.max_episode_steps is not None and self.max_episode_steps < 1:
             raise IlbrlError(f"--max-episode-steps {self.max_episode_steps}: an episode has at least one step")
-        if self.num_actions is not None and not 1 <= self.num_actions <= 1_000_000:
-            raise IlbrlError(f"--num-actions {self.num_actions}: between 1 and 1,000,000 actions can be told apart")
+        if self.num_actions is not None and not 1 <= self.num_actions <= MOST_CHOICES:
+            raise IlbrlError(f"--num-actions {self.num_actions}: between 1 and {MOST_CHOICES:,} can be told apart")
 
     @property
     def names(self) -> dict[str, str | list[str]]:
@@ -169,7 +169,8 @@ def _some(names: Sequence[str]) -> str:
     return (", ".join(names[:20]) or "nothing") + (f" … ({len(names):,} in all)" if len(names) > 20 else "")
 
 
-def _check_fields(names: Iterable[str], where: str, known: Sequence[str] = FIELDS) -> None:
+def check_fields(names: Iterable[str], where: str, known: Sequence[str] = FIELDS) -> None:
+    """Refuse the name of a field that there is not; `where` begins the message."""
     for name in names:
         if name not in known:
             raise IlbrlError(f"{where}: there is no field {name!r}; the fields are {', '.join(known)}")
@@ -189,7 +190,7 @@ def _read_mapping(path: Path) -> dict[str, Any]:
     if not isinstance(entries, dict):
         raise IlbrlError(f'{path}: a mapping file has lines such as actions = "torque"')
     options = [each.name for each in fields(Reading) if each.name not in ("columns", "mapping")]
-    _check_fields(entries, str(path), (*FIELDS, *options))
+    check_fields(entries, str(path), (*FIELDS, *options))
     return {name: _checked(name, value, path) for name, value in entries.items()}
 
 

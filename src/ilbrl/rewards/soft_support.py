@@ -108,7 +108,7 @@ def _finite_features(data: Dataset, features: FeatureMap, rows: int) -> Iterator
         finite = np.isfinite(found).all(1)
         if not finite.all():
             row = number * rows + int(finite.argmin())
-            raise IlbrlError(f"{data.source}: row {row} has a feature that is NaN or infinite")
+            raise IlbrlError(f"{data.source}: row {data.source_row(row)} has a feature that is NaN or infinite")
         yield found
 
 

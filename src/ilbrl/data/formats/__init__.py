@@ -11,7 +11,7 @@ import h5py
 
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data.dataset import Dataset
-from ilbrl.data.formats import d4rl, frame, hdf5, imitation, minari, npz, robomimic
+from ilbrl.data.formats import d4rl, hdf5, imitation, minari, npz, robomimic, tables
 from ilbrl.data.reading import Reading
 
 
@@ -33,10 +33,10 @@ FORMATS = {
     "imitation": Format("flat npz of the imitation library", (".npz",), imitation.read),
     "robomimic": Format("robomimic HDF5, #FILTER for one of its masks", (".hdf5", ".h5"), robomimic.read),
     "csv": Format(
-        "CSV with named columns, also .csv.gz", (".csv", ".csv.gz", ".tsv"), frame.read_csv, read_as=frame.read_csv
+        "CSV with named columns, also .csv.gz", (".csv", ".csv.gz", ".tsv"), tables.read_csv, read_as=tables.read_csv
     ),
     "parquet": Format(
-        "Parquet with named columns", (".parquet", ".pq"), frame.read_parquet, read_as=frame.read_parquet
+        "Parquet with named columns", (".parquet", ".pq"), tables.read_parquet, read_as=tables.read_parquet
     ),
 }
 

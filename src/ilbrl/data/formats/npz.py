@@ -40,8 +40,9 @@ def opened(path: Path) -> Iterator[np.lib.npyio.NpzFile]:
 
 
 def read_array(archive: np.lib.npyio.NpzFile, name: str, path: Path) -> np.ndarray:
+    assert archive.zip is not None  # as long as it is open
     try:
-        mapped = npz_array(path, name)
+        mapped = npz_array(archive.zip, path, name)
         return archive[name] if mapped is None else mapped
     except ValueError as error:
         if "allow_pickle" not in str(error):
