@@ -120,4 +120,4 @@ def test_kill_9_and_the_same_command_ends_in_the_same_bits(tmp_path):
     subprocess.run(command(tmp_path / "cut"), check=True, capture_output=True)
     for name in ("policy-config0-seed0.safetensors", "policy-config0-seed1.safetensors"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "cut" / name).read_bytes()
-    assert not list((tmp_path / "cut").glob(".*partial*")) or killed
+    assert not list((tmp_path / "cut").glob(".*partial*"))

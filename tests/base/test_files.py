@@ -1,12 +1,14 @@
-"""Files on a full disk: a sentence that names them, and what was there before."""
+"""Files on a full disk, or of a killed process: a sentence that names them, and what was there before."""
 
 import errno
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from ilbrl.base.errors import IlbrlError
-from ilbrl.base.files import append, written_whole
+from ilbrl.base.files import append, partial_path, written_whole
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is always full")
@@ -31,6 +33,19 @@ def test_the_old_file_stays_where_the_new_one_has_no_room(tmp_path):
     with pytest.raises(IlbrlError, match="cannot be written"):
         write_half()
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a.json": "old"}
+
+
+def test_what_a_killed_process_left_is_removed_and_what_a_living_one_writes_is_not(tmp_path):
+    script = "import os; from ilbrl.base.files import written_whole\n"
+    script += f"with written_whole({str(tmp_path / 'a [1].json')!r}) as partial: partial.write_text('ha'); os._exit(1)"
+    subprocess.run([sys.executable, "-c", script], check=False)
+    assert len(list(tmp_path.iterdir())) == 1
+    ours = partial_path(tmp_path / "b.json")
+    ours.write_text("half, by a process that lives")
+    with written_whole(tmp_path / "a [1].json") as partial:
+        partial.write_text("whole")
+    assert partial_path(tmp_path / "b.json") == ours
+    assert {path.name for path in tmp_path.iterdir()} == {"a [1].json", ours.name}
 
 
 def test_a_file_in_the_place_of_the_folder_is_a_sentence(tmp_path):

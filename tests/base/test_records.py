@@ -112,6 +112,15 @@ def test_tolerant_reading_keeps_what_fits():
     ]
 
 
+def test_half_a_pair_is_no_pair():
+    said = []
+    assert records.from_json_tolerantly(Outer, {"count": 2, "pair": [1.0, "x"]}, "a.json", said.append) == Outer(2)
+    assert said == [
+        "a.json: pair[1]: must be a number, got 'x'; it is left out.",
+        "a.json: pair: must be a list of 2, of which 1 can be used; it is left out.",
+    ]
+
+
 def test_strict_reading_asks_for_every_field():
     with pytest.raises(IlbrlError, match=r"^a\.json: rate, kind, flag, .*: not there; remove it$"):
         records.from_json(Outer, {"count": 1}, "a.json", "remove it")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import glob
 import os
+import shutil
 import socket
 import stat
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 from ilbrl.base.errors import IlbrlError
@@ -16,12 +20,13 @@ from ilbrl.base.errors import IlbrlError
 def written_whole(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; when the block ends well it replaces `path` in one step.
 
-    A crash, a full disk or kill −9 leaves the old file (or none), never half of the new one.
+    A crash, a full disk or kill −9 leaves the old file (or none), never half of the new one. What a killed process left
+    beside `path` is removed by the next that writes it.
     """
     path = Path(path)
     if path.is_dir():
         raise IlbrlError(f"{path}: is a folder; name a file")
-    partial = path.with_name(f".{path.stem}.{os.getpid()}.partial{path.suffix}")
+    partial = partial_path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield partial
@@ -37,6 +42,35 @@ def written_whole(path: str | Path) -> Iterator[Path]:
             partial.unlink()
 
 
+def partial_path(path: Path) -> Path:
+    """Where this process puts together what will be `path`; what dead processes of this machine left is removed."""
+    for left in path.parent.glob(f".{glob.escape(path.stem)}.{_machine()}-*.partial{glob.escape(path.suffix)}"):
+        with suppress(OSError, ValueError, OverflowError):  # gone by now, or no name of ours
+            if not _lives(int(left.name.removesuffix(f".partial{path.suffix}").rpartition("-")[2])):
+                shutil.rmtree(left) if left.is_dir() else left.unlink()
+    return path.with_name(f".{path.stem}.{_machine()}-{os.getpid()}.partial{path.suffix}")
+
+
+@cache
+def _machine() -> str:
+    """This machine and its processes: the number of a process means nothing elsewhere, or in another container."""
+    spaces = Path("/proc/self/ns/pid")
+    space = spaces.stat().st_ino if spaces.exists() else 0
+    return f"{zlib.crc32(f'{socket.gethostname()} {space}'.encode()):08x}"
+
+
+def _lives(process: int) -> bool:
+    if os.name != "posix":  # no signal elsewhere asks without harm
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # somebody else's
+        return True
+    return True
+
+
 def make_folder(path: Path) -> None:
     """Make it where it is not there; what cannot be a folder is refused."""
     try:
@@ -50,7 +84,7 @@ def append(path: Path, line: str) -> None:
     """Add a line to a log, at once."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a") as file:
+        with path.open("a", encoding="utf-8", errors="backslashreplace") as file:
             file.write(f"{line}\n")
     except OSError as error:
         raise IlbrlError(f"{path}: cannot be written ({error.strerror or error})") from None

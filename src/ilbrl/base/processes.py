@@ -58,9 +58,8 @@ def run_units(function: Callable[[Any, Any], Any], shared: Any, units: Iterable[
     threads = ThreadPoolExecutor(workers)  # each thread only waits on a pipe
     try:
         for process in processes:
-            _send(
-                process, pickle.dumps(job)
-            )  # as bytes in bytes: if the job cannot be loaded, what follows in the pipe still can
+            # as bytes in bytes: if the job cannot be loaded, what follows in the pipe still can
+            _send(process, pickle.dumps(job))
             idle.put(process)
         waiting: deque[Future[Any]] = deque()
         for unit in units:

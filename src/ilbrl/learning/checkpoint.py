@@ -108,8 +108,8 @@ def _differences(there: Any, here: Any, name: str = "") -> list[str]:
     if isinstance(there, list) and isinstance(here, list) and len(there) == len(here):
         unequal = [(a, b) for a, b in zip(there, here) if a != b]
         return list(dict.fromkeys(phrase for a, b in unequal for phrase in _differences(a, b, name)))
-    shown = [json.dumps(value) for value in (there, here)]
-    return [f"{name}: {shown[0]} there, {shown[1]} here" if max(map(len, shown)) < LONG else f"other {name}"]
+    texts = [json.dumps(value) for value in (there, here)]
+    return [f"{name}: {texts[0]} there, {texts[1]} here" if max(map(len, texts)) < LONG else f"other {name}"]
 
 
 def _checksum(arrays: dict[str, np.ndarray], header: dict[str, str]) -> str:

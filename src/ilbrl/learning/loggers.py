@@ -52,7 +52,7 @@ def json_lines(path: Path) -> Log:
 def _before(line: str, update: int) -> bool:
     try:
         return json.loads(line)["update"] < update
-    except (json.JSONDecodeError, KeyError):  # the line being written when the run was killed
+    except (ValueError, KeyError, TypeError):  # the line being written when the run was killed
         return False
 
 

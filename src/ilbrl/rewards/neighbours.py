@@ -188,11 +188,10 @@ def _jax_proposer(points: np.ndarray) -> Propose:
         return number, others.min(1)
 
     def propose(queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        padded = np.zeros(
-            (-(-len(queries) // block) * block, queries.shape[1]), np.float32
-        )  # one shape: one compilation
+        blocks = -(-len(queries) // block)
+        padded = np.zeros((blocks * block, queries.shape[1]), np.float32)  # one shape: one compilation
         padded[: len(queries)] = queries
-        parts = [search(jnp.asarray(part)) for part in np.split(padded, len(padded) // block)]
+        parts = [search(jnp.asarray(part)) for part in np.split(padded, blocks)]
         number, runner_up = (np.concatenate([np.asarray(part[i]) for part in parts])[: len(queries)] for i in range(2))
         return number.astype(np.int64), runner_up
 

@@ -157,7 +157,10 @@ def fit(kind: Any, value: Any, where: str, reading: HowToRead) -> Any:
     if origin is tuple and isinstance(value, list):
         if inner[-1] is not Ellipsis and len(value) != len(inner):
             raise Misfit(_said(where, f"must be a list of {len(inner)}, got {len(value)}"))
-        return tuple(item for _, item in _each(inner[0], enumerate(value), where, reading))
+        found = tuple(item for _, item in _each(inner[0], enumerate(value), where, reading))
+        if inner[-1] is not Ellipsis and len(found) != len(inner):
+            raise Misfit(_said(where, f"must be a list of {len(inner)}, of which {len(found)} can be used"))
+        return found
     if _is_record(kind) and isinstance(value, dict):
         return _record(kind, value, where, reading)
     if kind is float and isinstance(value, int | float) and not isinstance(value, bool):

@@ -18,6 +18,7 @@ import h5py
 import numpy as np
 
 from ilbrl.base.errors import IlbrlError
+from ilbrl.base.files import partial_path
 from ilbrl.data.checks import LARGEST, counted
 from ilbrl.data.dataset import Dataset
 from ilbrl.data.formats.arrays import flags, from_arrays
@@ -181,7 +182,7 @@ def write(dataset: Dataset, path: Path) -> None:
         )
     if path.exists() and not (path / "data" / MAIN_FILE).is_file():
         raise IlbrlError(f"{path}: exists and is not a Minari dataset; it is left alone")
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    partial = partial_path(path)
     try:
         (partial / "data").mkdir(parents=True)
         with composed(partial / "data" / MAIN_FILE, track_order=True) as file:
