@@ -81,10 +81,8 @@ def main() -> None:
 def tiny_study(folder: Path) -> Study:
     """ILBRL and BC, 2 configurations × 2 seeds, on logs of a point that two policies push; sizes are Pendulum's."""
     known = {}
-    for seed, (role, gain, noise) in enumerate([("expert", 3.0, 0.1), ("logs", -0.2, 0.5)]):
-        weights = np.array([[-gain], [0.0], [0.0]], np.float32)
-        policy = Policy((Layer(weights, np.zeros(1)),), action_low=np.array([-2.0]), action_high=np.array([2.0]))
-        save(_logs(policy, noise, np.random.default_rng(seed)), folder / f"{role}.npz")
+    for role, (policy, made) in pushed().items():
+        save(made, folder / f"{role}.npz")
         known[f"{role}.policy"] = str(policy.save(folder / f"{role}.safetensors"))
     return Study(
         name="tiny",
@@ -98,6 +96,16 @@ def tiny_study(folder: Path) -> Study:
         ),
         final=Final(episodes=2, environment_seeds=2),
     )
+
+
+def pushed() -> dict[str, tuple[Policy, Dataset]]:
+    """Role → a policy that pushes a point towards the origin, or slowly away from it, and its logs."""
+    found = {}
+    for seed, (role, gain, noise) in enumerate([("expert", 3.0, 0.1), ("logs", -0.2, 0.5)]):
+        weights = np.array([[-gain], [0.0], [0.0]], np.float32)
+        policy = Policy((Layer(weights, np.zeros(1)),), action_low=np.array([-2.0]), action_high=np.array([2.0]))
+        found[role] = policy, _logs(policy, noise, np.random.default_rng(seed))
+    return found
 
 
 def _logs(policy: Policy, noise: float, rng: np.random.Generator) -> Dataset:
@@ -225,6 +233,7 @@ def outcome(run: Path) -> dict[str, str]:
         found[name] = _digest([{column: cell for column, cell in row.items() if column != "seconds"} for row in rows])
     audit = json.loads((run / "audit.json").read_text())
     found["audit.json"] = _digest([audit[name] for name in ("study_hash", "data", "splits", "environment_calls")])
+    found["halves of files"] = " ".join(sorted(path.name for path in run.rglob(".*.partial*")))
     return found
 
 

@@ -11,7 +11,6 @@ import tempfile
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
 
 import jax
-import numpy as np
 import pytest
 
 # Started in the background of a script (`nohup make test &`), Ctrl-C is ignored here and in every child: tests send it.
@@ -24,47 +23,18 @@ jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
 jax.config.update("jax_default_matmul_precision", "highest")  # a GPU would multiply float32 in tf32
 jax.devices()  # decided here: a command under test must not make every core a device for the tests after it
 
-LENGTH = 20
-
-
-def pushing(gain: float):
-    """a = 2 tanh(−gain · s₀): deterministic, towards the origin."""
-    from ilbrl.policy import Policy
-
-    weights = np.zeros((3, 1), np.float32)
-    weights[0, 0] = -gain
-    return Policy(((weights, np.zeros(1)),), action_low=[-2.0], action_high=[2.0])
-
-
-def logs(policy, episodes: int, noise: float, seed: int):
-    """Rewards 1 − s₀²; every episode is a time-out after 20 steps. Sizes are those of Gymnasium's Pendulum."""
-    from ilbrl.data import Dataset
-
-    rng = np.random.default_rng(seed)
-    rows = []
-    for _ in range(episodes):
-        state = rng.uniform(-1, 1, 3).astype(np.float32)
-        for _ in range(LENGTH):
-            action = np.clip(policy.act(state) + noise * rng.standard_normal(1), -2, 2).astype(np.float32)
-            following = (0.9 * state + 0.1 * np.array([action[0], 0, 0])).astype(np.float32)
-            rows.append((state, action, following, 1 - state[0] ** 2))
-            state = following
-    columns = [np.array(column) for column in zip(*rows)]
-    ends = np.arange(1, len(rows) + 1) % LENGTH == 0
-    return Dataset(
-        *columns[:3], np.zeros(len(rows), bool), ends, rewards=columns[3], action_low=[-2.0], action_high=[2.0]
-    )
-
 
 @pytest.fixture(scope="session")
 def files(tmp_path_factory):
-    """expert.npz and medium.npz, and the policies behind them."""
+    """expert.npz and medium.npz, and the policies behind them; sizes are those of Gymnasium's Pendulum."""
+    from benchmarks.kills import pushed
+
     from ilbrl.data import save
 
     folder = tmp_path_factory.mktemp("logs")
-    for name, gain, noise, seed in (("expert", 3.0, 0.1, 0), ("medium", -0.2, 0.5, 1)):
-        save(logs(pushing(gain), 40, noise, seed), folder / f"{name}.npz")
-        pushing(gain).save(folder / f"{name}.safetensors")
+    for name, (policy, logs) in zip(("expert", "medium"), pushed().values()):
+        save(logs, folder / f"{name}.npz")
+        policy.save(folder / f"{name}.safetensors")
     return folder
 
 

@@ -79,9 +79,7 @@ def test_what_is_no_file_is_one_sentence(tmp_path):
 
 def test_too_many_policies_are_refused_before_work_starts(tiny, tmp_path):
     many = replace(tiny, search=replace(tiny.search, configurations=10_000), training=Training(seeds=1000))
-    with pytest.raises(
-        IlbrlError, match=r"20,000 configurations of 2 algorithms × 1,000 seeds are 20,000,000"
-    ):
+    with pytest.raises(IlbrlError, match=r"20,000 configurations of 2 algorithms × 1,000 seeds are 20,000,000"):
         many.run(tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
