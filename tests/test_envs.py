@@ -136,6 +136,18 @@ def test_a_module_that_is_not_there_is_named():
         envs.import_module_of("no_such_module:Nope-v1")
 
 
+@pytest.mark.parametrize("name", [":Nope-v1", "..up:Nope-v1", "a b:Nope-v1"])
+def test_what_is_no_name_of_a_module_is_refused(name):
+    with pytest.raises(IlbrlError, match="no name of a module"):
+        envs.import_module_of(name)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_environments_that_moved_elsewhere_are_a_sentence():
+    with pytest.raises(IlbrlError, match="no environment 'Hopper-v2': The mujoco v2 and v3 based"):
+        envs.make("Hopper-v2")
+
+
 def test_without_gymnasium_the_message_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "gymnasium", None)
     with pytest.raises(IlbrlError, match=r'pip install "ilbrl\[benchmark\]"'):

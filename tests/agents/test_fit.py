@@ -87,6 +87,8 @@ def test_unknown_names_list_what_there_is():
         fit("gail", logs(100, 0), logs(100, 1))
     with pytest.raises(IlbrlError, match="no preset 'best': there are default, paper"):
         fit("ilbrl", logs(100, 0), logs(100, 1), preset="best")
+    with pytest.raises(IlbrlError, match="at least one configuration and one seed"):
+        fit("ilbrl", logs(100, 0), logs(100, 1), seeds=[])
 
 
 @pytest.mark.slow

@@ -88,6 +88,9 @@ def test_backwards(capsys):
         (["--mdp", "atlantis:3"], "atlantis"),
         ([*KNOWN, "--kappa", "2"], "not both"),
         ([*KNOWN, "--expert-samples", "10"], "both"),
+        ([*KNOWN, "--expert-samples", "inf", "--logs-samples", "10"], "finite"),
+        ([*KNOWN, "--expert-samples", "nan", "--logs-samples", "10"], "finite"),
+        ([*KNOWN, "--p-min", "1e-320"], "at least 1e-300"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(capsys, words, says):

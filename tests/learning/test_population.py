@@ -186,6 +186,21 @@ def test_a_population_too_large_for_memory_trains_in_groups(whole, monkeypatch, 
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("seed", "updates", "said"),
+    [
+        (2**32, 10, "seed: must be a whole number from 0 to 4,294,967,295, got 4294967296"),  # its draws are those of 0
+        (-1, 10, "got -1"),
+        (10**30, 10, "got an integer of 100 bits"),
+        (0, 0, "updates: must be between 1 and 2,147,483,647, got 0"),
+        (0, 2**31, "got 2147483648"),
+    ],
+)
+def test_what_would_repeat_or_do_nothing_is_refused(seed, updates, said):
+    with pytest.raises(IlbrlError, match=said):
+        fit([CFG], [seed], updates)
+
+
 def test_static_fields_cannot_differ():
     with pytest.raises(IlbrlError, match="cannot mix values of hidden"):
         fit([CFG, replace(CFG, hidden=(8, 8))], [0, 1], 10)

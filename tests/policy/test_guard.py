@@ -49,6 +49,8 @@ def test_refusals_are_counted(policy):
     for outside in ("clip", "refuse"):
         with pytest.raises(IlbrlError, match="number 4 of the observation is nan"):
             policy.guarded(outside=outside).act([0, 0, 0, 0, np.nan])
+        with pytest.raises(IlbrlError, match="number 0 of the observation is inf"):
+            policy.guarded(outside=outside).act([1e39, 0, 0, 0, 0])  # more than float32 holds
     with pytest.raises(IlbrlError, match="observations of 5 numbers"):
         guard.act(np.zeros(4))
     assert (guard.observations, guard.refused) == (3, 3)

@@ -89,6 +89,8 @@ def fit(
     if isinstance(seeds, int) and not 1 <= seeds <= MOST_SEEDS:
         raise IlbrlError(f"seeds: must be between 1 and {MOST_SEEDS:,}, got {seeds}")
     seeds = list(range(seeds)) if isinstance(seeds, int) else [int(seed) for seed in seeds]
+    if not seeds or not configs:
+        raise IlbrlError("nothing to train: give at least one configuration and one seed")
     members = [(c, seed) for c in configs for seed in seeds]
     population, member_seeds = [c for c, _ in members], [seed for _, seed in members]
     if prepared is None:

@@ -100,8 +100,8 @@ def _problem(args: BoundsOptions) -> Problem:
 def _backwards(args: BoundsOptions, problem: Problem) -> int:
     if args.expert_samples is None or args.logs_samples is None:
         raise IlbrlError("to solve backwards give both --expert-samples and --logs-samples")
-    if min(args.expert_samples, args.logs_samples) < 1:
-        raise IlbrlError("--expert-samples and --logs-samples must be at least 1")
+    if not all(1 <= samples < math.inf for samples in (args.expert_samples, args.logs_samples)):
+        raise IlbrlError("--expert-samples and --logs-samples must be finite numbers, at least 1")
     expert, logs = int(args.expert_samples), int(args.logs_samples)
     epsilon = guaranteed_epsilon(problem, args.delta, expert, logs)
     if args.json:

@@ -33,6 +33,7 @@ examples:
   ilbrl tabular --env riverswim:8 --expert-steps 20 --unseen optimistic
   ilbrl tabular --env Taxi-v4 --expert-steps 1000 --logs-steps 100000 --json
 """
+MOST_STEPS = 10_000_000
 STRANGE = "·"  # a cell whose action the policy leaves open
 
 
@@ -56,8 +57,10 @@ def main(words: list[str]) -> int:
         description=DESCRIPTION,
         config=(tyro.conf.FlagCreatePairsOff,),
     )
-    if args.expert_steps < 1 or args.logs_steps < 0:
-        raise IlbrlError("--expert-steps must be at least 1 and --logs-steps at least 0")
+    if not 1 <= args.expert_steps <= MOST_STEPS or not 0 <= args.logs_steps <= MOST_STEPS:
+        raise IlbrlError(
+            f"--expert-steps must be at least 1, --logs-steps at least 0, and neither more than {MOST_STEPS:,}"
+        )
     mdp = world(args.env, args.seed, args.restart)
     expert = average_optimum(mdp).policy
     rng = np.random.default_rng(args.seed)

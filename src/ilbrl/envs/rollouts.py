@@ -36,7 +36,7 @@ class Rollouts:
 
     @property
     def scores(self) -> np.ndarray | None:
-        """[E] D4RL-normalised scores; None for tasks without constants."""
+        """[E] normalised scores; None for tasks without constants."""
         return normalised_score(self.task, self.returns)
 
     @property

@@ -74,6 +74,8 @@ def import_module_of(name: str) -> None:
     module, separate, _ = name.partition(":")
     if not separate or module in sys.modules:
         return
+    if not all(part.isidentifier() for part in module.split(".")):
+        raise IlbrlError(f"no environment {name!r}: what stands before the colon is no name of a module")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.append(here)
@@ -178,7 +180,7 @@ def build(name: str, trusted: bool = False) -> Any:
     except gymnasium.error.DependencyNotInstalled as error:
         extra = "box2d" if "box2d" in str(error).lower() else "benchmark"
         raise IlbrlError(f'{name}: {error} (pip install "ilbrl[{extra}]")') from None
-    except (gymnasium.error.Error, ModuleNotFoundError, ValueError) as error:
+    except (gymnasium.error.Error, ImportError, ValueError) as error:
         raise IlbrlError(
             f"no environment {name!r}: {error} (the built-in tasks are {', '.join(TASKS)}; name one of your own as"
             " module:Id, so that worker processes import it too)"

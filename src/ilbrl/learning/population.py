@@ -27,6 +27,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from ilbrl.base.errors import IlbrlError
 from ilbrl.base.progress import Advance, progress
+from ilbrl.base.records import shown
 from ilbrl.learning import batches as feeding
 from ilbrl.learning import memory, nets
 from ilbrl.learning.batches import Batch, Feed, Spec
@@ -37,6 +38,7 @@ from ilbrl.learning.loggers import Log
 Info = dict[str, jax.Array]
 
 MOST_UPDATES = 2**31 - 1  # an update's number has 32 bits: larger ones would repeat the draws of smaller ones
+SEEDS = 2**32  # different ones: larger numbers would repeat the draws of smaller ones
 UNROLL = 2  # periods per turn of the loop on accelerators; weights cast to bfloat16 in one serve the next as well
 
 
@@ -118,8 +120,9 @@ def fit(
     if members == 0 or len(seeds) != members:
         raise IlbrlError(f"a population needs one seed per configuration: {members} configurations, {len(seeds)} seeds")
     check(configs)
-    if updates > MOST_UPDATES:
-        raise IlbrlError(f"{updates:,} updates: at most {MOST_UPDATES:,} can be told apart")
+    require_seeds(seeds)
+    if not 1 <= updates <= MOST_UPDATES:
+        raise IlbrlError(f"updates: must be between 1 and {MOST_UPDATES:,}, got {shown(updates)}")
     period = learner.period(configs[0])
     if updates % period:
         raise IlbrlError(f"{updates} updates is not a multiple of this learner's period of {period}")
@@ -149,6 +152,12 @@ def fit(
         seconds=time.monotonic() - started,
         done_before=min(done_before),
     )
+
+
+def require_seeds(seeds: Sequence[int]) -> None:
+    """Refuse numbers that would repeat the draws of others."""
+    if strange := [shown(seed) for seed in seeds if not 0 <= seed < SEEDS]:
+        raise IlbrlError(f"seed: must be a whole number from 0 to {SEEDS - 1:,}, got {', '.join(strange[:8])}")
 
 
 class Loop(NamedTuple):

@@ -21,6 +21,7 @@ from ilbrl.models.dynamics import Config
 from ilbrl.models.file import Errors, Models, Scales
 
 MEMBERS = 5
+SEEDS_PER_ENSEMBLE = 1000
 HELD_OUT_SHARE = 0.05  # of the episodes of each log
 FEWEST_TO_HOLD_OUT = 5  # episodes: a log of fewer gives none of them away
 FULL_SHARE_ROWS = 40_000  # a log of fewer is drawn less often
@@ -51,6 +52,7 @@ def train(
     logs = [data for data in logs if len(data)]
     if not logs:
         raise IlbrlError("models need logs to learn from: none has a row")
+    population.require_seeds([seed])
     shares = default_shares(logs) if shares is None else list(shares)
     if len(shares) != len(logs) or min(shares) < 0 or not sum(shares) > 0:
         raise IlbrlError(f"shares: one number of at least 0 for each of the {len(logs)} logs, got {shares}")
@@ -65,7 +67,7 @@ def train(
         expert_rows=len(held_out),
         second_draw=True,
     )
-    seeds = [seed * 1000 + k for k in range(members)]
+    seeds = [(seed * SEEDS_PER_ENSEMBLE + k) % population.SEEDS for k in range(members)]
     fitted = population.fit(
         dynamics.LEARNER,
         [config] * members,

@@ -104,6 +104,8 @@ def calibrate(
     check([config])
     configs, notes = estimator.choices(config, evidence)
     seeds = range(estimator.seeds) if seeds is None else seeds
+    if not len(seeds):
+        raise IlbrlError("a calibration needs at least one evaluation seed")
     quantities = {estimator.quantity(c, evidence) for c in configs}
     if len(quantities) != 1:
         raise IlbrlError(

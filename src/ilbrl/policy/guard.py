@@ -68,7 +68,8 @@ class Guard:
 
     def act(self, observations: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
         """As `Policy.act`, of observations that passed the guard; a batch is refused whole."""
-        x = np.asarray(observations, np.float32)
+        with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinity, which is refused
+            x = np.asarray(observations, np.float32)
         seen = math.prod(x.shape[:-1])
         self.observations += seen
         try:

@@ -96,10 +96,10 @@ def _require_pair(policy: Policy, first: str, second: str, size: int | None, ord
     if not one.shape == other.shape == shape:
         raise IlbrlError(f"{first} and {second} have the shapes {one.shape} and {other.shape}, expected {shape}")
     with np.errstate(over="ignore", invalid="ignore"):
-        finite = np.isfinite(one) & np.isfinite(other) & np.isfinite(other - one)
+        finite = np.isfinite(one) & np.isfinite(other) & np.isfinite(other - one) & np.isfinite(other + one)
     if not finite.all():
         i = int(np.argmin(finite))
-        raise IlbrlError(f"{first}[{i}] and {second}[{i}] are {one[i]} and {other[i]}: not finite, or too far apart")
+        raise IlbrlError(f"{first}[{i}] and {second}[{i}] are {one[i]} and {other[i]}: not finite, or too large")
     if ordered and (one > other).any():
         i = int(np.argmax(one > other))
         raise IlbrlError(f"{first}[{i}] is {one[i]}, above {second}[{i}], {other[i]}")

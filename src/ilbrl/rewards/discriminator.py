@@ -131,6 +131,7 @@ def label(
     """
     if len(expert) == 0:
         raise IlbrlError(f"{expert.source}: no expert rows, so there is nothing to tell from the other logs")
+    train.require_seeds(seeds)
     union = concatenate([expert, logs])
     spec = Spec.of(union)
     columns = transitions(union, spec)

@@ -20,6 +20,8 @@ from ilbrl.tabular.mdp import FiniteMDP, policy_chain, uniform_policy
 from ilbrl.tabular.phased import sampling_interval
 from ilbrl.tabular.planning import average_optimum
 
+SMALLEST_SHARE = 1e-300  # of the explorer's time
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -37,8 +39,11 @@ class Problem:
         for name in ("states", "actions", "expert_mixing_time", "explorer_mixing_time"):
             if getattr(self, name) < 1:
                 raise IlbrlError(f"{name.replace('_', ' ')} must be at least 1, got {getattr(self, name)}")
-        if not self.p_min > 0:
-            raise IlbrlError(f"p_min must be positive (Assumption 3: the explorer visits every pair), got {self.p_min}")
+        if not self.p_min >= SMALLEST_SHARE:
+            raise IlbrlError(
+                "p_min must be positive (Assumption 3: the explorer visits every pair), and at least"
+                f" {SMALLEST_SHARE:g} to be computed with; got {self.p_min}"
+            )
         if self.p_min * self.states * self.actions > 1 + 1e-9:
             raise IlbrlError(
                 f"p_min = {self.p_min:g} is impossible (Assumption 3): {self.states} × {self.actions} pairs cannot each"

@@ -17,20 +17,33 @@ from ilbrl.base.errors import IlbrlError
 from ilbrl.tabular.mdp import FiniteMDP, GridLayout
 
 RING = 0.05  # probability a Garnet spends on the moves that make it ergodic
+MOST_NUMBERS = 250_000_000  # 2 GB of transitions
 NAMES = "garnet:SxA (for example garnet:20x4), grid:HxW, riverswim:N, or a Gymnasium toy-text id such as FrozenLake-v1"
 
 
 def world(name: str, seed: int = 0, restart: float = 0.01) -> FiniteMDP:
     """An MDP from its name on the command line: see `NAMES`."""
-    if match := re.fullmatch(r"garnet:(\d+)x(\d+)", name):
-        return garnet(int(match[1]), int(match[2]), np.random.default_rng(seed))
-    if match := re.fullmatch(r"grid:(\d+)x(\d+)", name):
-        return grid_world(int(match[1]), int(match[2]))
-    if match := re.fullmatch(r"riverswim:(\d+)", name):
+    if seed < 0:
+        raise IlbrlError(f"seed {seed}: a seed cannot be negative")
+    if match := re.fullmatch(r"garnet:(\d{1,9})x(\d{1,9})", name):
+        states, actions = int(match[1]), int(match[2])
+        _require_room(name, states * actions * states)
+        return garnet(states, actions, np.random.default_rng(seed))
+    if match := re.fullmatch(r"grid:(\d{1,9})x(\d{1,9})", name):
+        height, width = int(match[1]), int(match[2])
+        _require_room(name, 4 * (height * width) ** 2)
+        return grid_world(height, width)
+    if match := re.fullmatch(r"riverswim:(\d{1,9})", name):
+        _require_room(name, 8 * int(match[1]))  # sparse where it is large
         return river_swim(int(match[1]))
     if ":" in name:
         raise IlbrlError(f"no world {name!r}; choose {NAMES}")
     return toy_text(name, restart=restart)
+
+
+def _require_room(name: str, numbers: int) -> None:
+    if numbers > MOST_NUMBERS:
+        raise IlbrlError(f"{name}: its transitions would be {numbers:,} numbers, at most {MOST_NUMBERS:,} are held")
 
 
 def garnet(
@@ -176,7 +189,7 @@ def _toy_text_table(env_id: str, options: dict[str, Any]) -> tuple[Any, np.ndarr
         raise IlbrlError(f"{env_id} needs Gymnasium: pip install 'ilbrl[benchmark]'") from None
     try:
         env = gymnasium.make(env_id, **options).unwrapped
-    except gymnasium.error.Error as error:
+    except (gymnasium.error.Error, ImportError) as error:
         raise IlbrlError(f"no environment {env_id!r} ({error}); choose {NAMES}") from None
     table, initial = getattr(env, "P", None), getattr(env, "initial_state_distrib", None)
     if table is None or initial is None:
