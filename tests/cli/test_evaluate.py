@@ -134,6 +134,12 @@ def test_known_policies_calibrate_and_a_later_call_uses_it(folder, tmp_path, cap
     (tmp_path / "tuning.json").write_text(json.dumps(record | {"config": record["config"] | {"penalty": 0.25}}))
     assert evaluate(folder, *again, "--json", f"--penalty={default}") == 0  # typed, so it counts
     assert f"here penalty {default}, not 0.25" in json.loads(capsys.readouterr().out)["evaluation"]["trust_withheld"]
+    for change, said in ({"verdict": "great"}, "trust.verdict: must be one of"), ({"reasons": ["\33[2Jfine"]}, ""):
+        (tmp_path / "tuning.json").write_text(json.dumps(record | {"known": {}, "trust": record["trust"] | change}))
+        assert evaluate(folder, *again) == (2 if said else code)
+        told = capsys.readouterr()
+        assert said in told.err
+        assert "\33" not in told.out
     assert evaluate(folder, *again, estimator="expected_sarsa") == 2
     assert "tuning.json: calibrates models; say --estimator models" in capsys.readouterr().err
 

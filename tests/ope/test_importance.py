@@ -22,9 +22,9 @@ class Tabular:
         return np.log(self.probabilities[observations.argmax(1), (actions[:, 0] > 0).astype(int)])
 
 
-def value(log, policy, gamma=GAMMA):
-    evidence = ope.Evidence.of({"logs": log})
-    found = ope.estimate({"p": policy}, evidence, "importance", ope.ESTIMATORS["importance"].Config(gamma=gamma))
+def value(log, policy, gamma=GAMMA, **settings):
+    evidence, config = ope.Evidence.of({"logs": log}), ope.ESTIMATORS["importance"].Config(gamma=gamma, **settings)
+    found = ope.estimate({"p": policy}, evidence, "importance", config)
     return found["p"], found
 
 
@@ -68,6 +68,14 @@ def test_by_hand_with_episodes_of_different_length(finite):
     first, second = np.array([0.5, 1.0]), np.array([2.0, 2.0])
     expected = (0.5 * 1 + 2 * 4) / 2.5 + 0.5 * (first[1] * 10) / (first[1] + second[1])
     assert value(three, Given(), gamma=0.5)[0].value == pytest.approx(expected)
+
+
+def test_weights_that_no_number_holds_make_no_value(finite):
+    class Sure:
+        def log_prob(self, observations, actions):
+            return np.full(len(actions), 800.0)
+
+    assert value(finite.log, Sure(), weighted=False)[0].verdict == "impossible"
 
 
 def test_what_is_missing_is_said(finite):

@@ -103,6 +103,9 @@ def test_three_policies_may_change_places_but_not_fall_into_disorder():
     assert swapped.verdict == "care"
     assert "some known policies change places (Spearman 0.80)" in swapped.reasons
     assert ranked(40, 35, 30, 20).verdict == "distrust"
+    alike = ranked(25, 25, 25, 25)
+    assert alike.verdict == "distrust"
+    assert "the known policies all have the same value" in alike.reasons
     lost = ranked(10, 20, 38, 35)  # chooses c, which is worth 10 less than d
     assert lost.verdict == "distrust"
     assert any("33% of the spread is lost" in reason for reason in lost.reasons)

@@ -33,6 +33,17 @@ def test_confusion_with_the_expert(summary):
     assert confusion(summary.runs[0]) is None  # real-valued actions
 
 
+def test_what_is_damaged_is_not_drawn(summary):
+    for damaged in (
+        replace(CHOICES, names=("wait",)),
+        replace(CHOICES, confusion=((24, 6), (5,)), policy=(60,)),
+        replace(CHOICES, confusion=(), expert=()),
+    ):
+        run = replace(summary.runs[0], choices=damaged)
+        assert action_frequencies(run) is None
+        assert confusion(run) is None
+
+
 def log(actions: list[int], episodes: int, source: str) -> Dataset:
     taken = np.array(actions * episodes)
     seen = np.eye(2, dtype=np.float32)[taken]

@@ -223,7 +223,8 @@ def _as_json(found: ope.Evaluated, estimates: ope.Estimates, judged: Calibrated)
     warned = found.warnings
     if trust is not None and judged.tuning is not None and found.calibration is None:  # of an earlier call
         limit = float("inf") if trust.distance_limit is None else trust.distance_limit
-        best = max(known.truth for known in judged.tuning.known.values() if known.truth is not None)
+        truths = [known.truth for known in judged.tuning.known.values() if known.truth is not None]
+        best = max(truths, default=float("inf"))
         warned = ope.warnings(estimates, limit, best, trust.error or 0.0)
         estimates = ope.widen(estimates, trust.error or 0.0)
     policies = {

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ilbrl import ope
+from ilbrl.base.errors import printable
 from ilbrl.report.pictures import evaluator as pictures
 from ilbrl.report.pictures import paper
 from ilbrl.results.tables import Curve
@@ -19,7 +20,7 @@ def as_text(result: dict[str, Any]) -> str:
         lines += _calibration_lines(result["calibration"])
     if "evaluation" in result:
         lines += _evaluation_lines(result["evaluation"], calibrated_here="calibration" in result)
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))
 
 
 def _calibration_lines(tuning: dict[str, Any]) -> list[str]:

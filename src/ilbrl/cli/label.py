@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import numpy as np
 import tyro
 
-from ilbrl.base.errors import IlbrlError
+from ilbrl.base.errors import IlbrlError, printable
 from ilbrl.base.records import to_plain
 from ilbrl.cli.named import load_both, refuse_input, warn_about
 from ilbrl.data import Dataset, Reading, same_choices
@@ -134,11 +134,11 @@ def _print(labels: Labels, expert: Dataset, logs: Dataset, out: Path | None) -> 
 def _print_explanation(e: Explanation, obs_dim: int) -> None:
     print(f"\nrow {e.row}: {e.source}, episode {e.episode}, step {e.step}")
     if e.action is not None:
-        print(f"action: {e.action}")
+        print(f"action: {printable(e.action)}")
     if e.nearest_episode is None:
-        print(f"the expert never takes the action {e.action}: nothing is near, and the reward is 0")
+        print(f"the expert never takes the action {printable(e.action or '')}: nothing is near, and the reward is 0")
         return
-    taken = "" if e.nearest_action is None else f", action {e.nearest_action}"
+    taken = "" if e.nearest_action is None else f", action {printable(e.nearest_action)}"
     print(f"nearest expert step: episode {e.nearest_episode}, step {e.nearest_step}{taken}")
     print(f"distance {e.distance:.6g} → reward {e.reward:.4f}\n")
     print(f"{'feature':<18}{'here':>12}{'expert':>12}{'distance':>12}   (standardised units)")

@@ -11,7 +11,7 @@ from typing import Any
 
 import tyro
 
-from ilbrl.base.errors import IlbrlError
+from ilbrl.base.errors import IlbrlError, printable
 from ilbrl.base.records import to_plain
 from ilbrl.envs import import_module_of, score_notes
 from ilbrl.ope import SAYINGS
@@ -154,7 +154,7 @@ def as_text(result: StudyResult) -> str:
         "",
         f"The policy: {result.folder / (overall.policy or '')}",
     ]
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))
 
 
 def _scoreboard(result: StudyResult) -> list[str]:

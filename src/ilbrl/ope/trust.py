@@ -9,13 +9,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 
 from ilbrl.ope.estimates import Estimate, Estimates
 from ilbrl.ope.policies import Known, Truth
 from ilbrl.ope.ranking import Check, rank_error
+from ilbrl.results.schema import TrustWord
 
 GOOD_VALUE_ERROR, BAD_VALUE_ERROR = 0.25, 1.0  # of the spread between the known policies' true values
 BAD_REGRET = 0.25  # of the same
@@ -24,14 +24,13 @@ FEW_EPISODES = 10
 CUT_OFF = 0.01
 FARTHER = 1.5  # times the farthest known policy with its own logs: the verdict covers policies up to this distance
 
-Word = Literal["trust", "care", "distrust"]
-SAYINGS: Mapping[str, str] = {"trust": "trust it", "care": "use with care", "distrust": "do not trust it"}
+SAYINGS: Mapping[TrustWord, str] = {"trust": "trust it", "care": "use with care", "distrust": "do not trust it"}
 
 RULE = (
     "Distrust: the value of a known policy is void; two known policies come out in the wrong order, or three or more"
-    f" with a Spearman correlation below {BAD_SPEARMAN:g}; the choice among them loses more than {BAD_REGRET:.0%} of"
-    " the spread of their true values; or the mean value error exceeds that spread (of clones the smallest, and their"
-    " order is no reason for distrust). All of this with the policies' own logs among"
+    f" all alike or with a Spearman correlation below {BAD_SPEARMAN:g}; the choice among them loses more than"
+    f" {BAD_REGRET:.0%} of the spread of their true values; or the mean value error exceeds that spread (of clones the"
+    " smallest, and their order is no reason for distrust). All of this with the policies' own logs among"
     " the evidence, and again without them. Care: one known policy or only clones; no check without their"
     " own logs; a doubtful value; a wrong order of seeds, models or neighbours; a mean value error beyond"
     f" {GOOD_VALUE_ERROR:.0%} of the spread; true values that their episodes do not tell apart, or fewer than"
@@ -46,7 +45,7 @@ RULE = (
 class Trust:
     """The verdict on an estimator, and everything it rests on."""
 
-    verdict: Word
+    verdict: TrustWord
     reasons: tuple[str, ...]
     seen: Check  # with the known policies' own logs among the evidence
     unseen: Check | None  # without them; None: not checked
@@ -159,6 +158,9 @@ def distance_warning(distances: Mapping[str, float], limit: float) -> str | None
 def _order_reasons(check: Check, policies: int, where: str) -> list[str]:
     if policies > 2 and check.spearman < BAD_SPEARMAN:
         return [f"the known policies come out in another order{where} (Spearman {check.spearman:.2f})"]
+    nothing_void, told_apart = np.isfinite(check.value_error), not np.isnan(check.spearman)
+    if policies > 2 and check.spread > 0 and nothing_void and not told_apart:
+        return [f"the known policies all have the same value{where}"]
     if policies == 2 and check.rank_error > 0:
         return [f"the known policies come out in the wrong order{where}"]
     if policies > 1 and check.regret_at_k[0] > BAD_REGRET:

@@ -18,6 +18,10 @@ Grade = Literal["sound", "doubtful", "void"]
 logs."""
 Rule = Literal["converged", "all"]
 """By which evaluations a configuration is judged; `ilbrl.study.selection` explains both rules."""
+TrustWord = Literal["trust", "care", "distrust"]
+"""How far an estimator is to be trusted; `ilbrl.ope.trust` has the rule."""
+CONVERGENCE: dict[str, Grade] = {"converged": "sound", "moving": "doubtful", "diverged": "void"}
+"""Verdicts on values that settle over updates, from good to bad. Tables of older runs have these words alone."""
 NORMAL_95 = 1.959963984540054  # standard errors on each side of a normal 95 % interval
 
 
@@ -157,9 +161,12 @@ class TriedSetting:
 
 @dataclass(frozen=True)
 class TrustRecord:
-    """How far the estimator can be trusted; the numbers are those of the chosen setting."""
+    """How far the estimator can be trusted; the numbers are those of the chosen setting.
 
-    verdict: str | None = None
+    Bias, value error and regret are shares of the spread of the known policies' true values.
+    """
+
+    verdict: TrustWord | None = None
     reasons: tuple[str, ...] = ()
     rule: str | None = None
     rank_error: float | None = None

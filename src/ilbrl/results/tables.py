@@ -11,11 +11,18 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ilbrl.base.records import read_csv
-from ilbrl.results.schema import EstimateRecord, EvaluatedRecord, Grade, Score, Scores, Selection, TrainedRecord
+from ilbrl.results.schema import (
+    CONVERGENCE,
+    EstimateRecord,
+    EvaluatedRecord,
+    Grade,
+    Score,
+    Scores,
+    Selection,
+    TrainedRecord,
+)
 
 NO_VERDICT = "no verdict"
-OLD_GRADES: dict[str | None, Grade] = {"converged": "sound", "moving": "doubtful", "diverged": "void"}
-"""What verdicts meant before results.csv had a column for it."""
 Key = tuple[str, int, int]  # algorithm, configuration, policy seed
 
 
@@ -255,7 +262,7 @@ def _candidate(key: Key, rows: Sequence[ResultRow]) -> Candidate:
                 row.evaluation_seed,
                 row.offline_value,
                 row.verdict,
-                row.grade or OLD_GRADES.get(row.verdict),
+                row.grade or CONVERGENCE.get(row.verdict or ""),
                 row.decided_at,
                 row.member,
             )

@@ -30,7 +30,7 @@ standard errors' worth; a curve too noisy to tell is still moving.
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
@@ -49,7 +49,7 @@ NEAR_ZERO = 0.001  # of the possible values' range: an estimate nearer to 0 need
 FEWEST_POINTS = 16  # of a curve, for its last quarter to have two halves
 
 Word = Literal["converged", "moving", "diverged"]
-WORDS: tuple[Word, ...] = ("converged", "moving", "diverged")  # from good to bad
+WORDS: tuple[Word, ...] = get_args(Word)  # from good to bad
 
 
 @config

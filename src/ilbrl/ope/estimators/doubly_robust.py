@@ -58,7 +58,7 @@ def estimate(
     for config in configs:
         learned = _learn(policies, evidence, config, seeds, workplace, log, quiet)
         estimates = {
-            name: _estimate(name, policy, weighed[name], episodes, learned, config.gamma, seeds[0])
+            name: _estimate(name, policy, weighed[name], episodes, learned, config, seeds[0])
             for name, policy in policies.items()
         }
         seconds, started = time.monotonic() - started, time.monotonic()
@@ -114,11 +114,11 @@ def _learn(
 
 
 def _estimate(
-    name: str, policy: Any, log_probs: np.ndarray, episodes: Dataset, learned: Critics, gamma: float, seed: int
+    name: str, policy: Any, log_probs: np.ndarray, episodes: Dataset, learned: Critics, config: Config, seed: int
 ) -> Estimate:
     assert episodes.log_probs is not None
     assert episodes.rewards is not None
-    settled = learned.verdict(name)
+    settled, gamma = learned.verdict(name), config.gamma
     shares = importance.weights(importance.by_episode(episodes, log_probs - episodes.log_probs))
     if settled == "diverged" or not np.isfinite(shares).all():
         return Estimate(float("nan"), float("nan"), settled if settled == "diverged" else "impossible")
@@ -135,11 +135,13 @@ def _estimate(
         for start, error in zip(first, errors)
     ])  # fmt: skip
     by_seed, drawn = values[:, 0], values[:, 1:].mean(0)
-    spread = by_seed.var(ddof=1) / len(by_seed) if len(by_seed) > 1 else 0.0
+    spread = float(by_seed.var(ddof=1)) if len(by_seed) > 1 else 0.0
+    value = float(by_seed.mean()) - config.seed_penalty * spread**0.5
     effective = importance.effective_episodes(shares, gamma)
     word = "moving" if settled == "moving" else "fine" if effective >= importance.FEWEST else "thin"
-    error, length = float(np.sqrt(drawn.var(ddof=1) + spread)), float(episodes.episode_lengths.mean())
-    return Estimate(float(by_seed.mean()), error, word, tuple(by_seed.tolist()), len(shares) / effective, length)
+    error = float(np.sqrt(drawn.var(ddof=1) + spread / len(by_seed)))
+    length = float(episodes.episode_lengths.mean())
+    return Estimate(value, error, word, tuple(by_seed.tolist()), len(shares) / effective, length)
 
 
 ESTIMATOR = Estimator(
@@ -151,5 +153,6 @@ ESTIMATOR = Estimator(
     estimate=estimate,
     choices=expected_sarsa.choices,
     updates=lambda config, seeds: config.updates * len(seeds),
+    disagreement_penalty=lambda config: config.seed_penalty,
     seeds=2,
 )

@@ -31,14 +31,14 @@ from ilbrl.learning import population
 from ilbrl.learning.batches import Feed, Spec
 from ilbrl.learning.config import stack
 from ilbrl.learning.loggers import Log
-from ilbrl.ope.estimates import Choices, Estimate, Estimates, Estimator, Grade, Part, Trace
+from ilbrl.ope.estimates import Choices, Estimate, Estimates, Estimator, Part, Trace
 from ilbrl.ope.estimators import critics
 from ilbrl.ope.estimators.critics import Config
 from ilbrl.ope.estimators.mixtures import Mixtures, distances_from_data
 from ilbrl.ope.evidence import Evidence, Quantity
 from ilbrl.ope.policies import Evaluable, NextActions, act, chances
+from ilbrl.results.schema import CONVERGENCE
 
-VERDICTS: Mapping[str, Grade] = {"converged": "sound", "moving": "doubtful", "diverged": "void"}
 MEASURE = "distance of (s′, π(s′)) from the logged steps"
 POINTS = 100  # of a value curve, or more
 
@@ -131,7 +131,7 @@ def estimate(
                 words = tuple(verdicts[m].word for m in own)
                 worst = max(words, key=critics.WORDS.index)
                 value = Estimate.of(initial[own], worst, penalty=configs[n].seed_penalty, distance=distances[name])
-                estimates[name] = replace(value, value=float("nan")) if VERDICTS[worst] == "void" else value
+                estimates[name] = replace(value, value=float("nan")) if CONVERGENCE[worst] == "void" else value
                 traces[name] = Trace(
                     fitted.metrics["update"],
                     fitted.metrics["value"][:, own].T.astype(np.float64),
@@ -140,7 +140,7 @@ def estimate(
                     tuple(verdicts[m].decided_at for m in own),
                 )
             found[n] = Estimates(
-                ESTIMATOR.name, configs[n], quantity(configs[n], evidence), estimates, VERDICTS,
+                ESTIMATOR.name, configs[n], quantity(configs[n], evidence), estimates, CONVERGENCE,
                 fitted.seconds / len(group), tuple(Part(int(seed)) for seed in seeds), MEASURE, traces, data.notes,
             )  # fmt: skip
     return [found[n] for n in range(len(configs))]
@@ -289,7 +289,7 @@ ESTIMATOR = Estimator(
     name="expected_sarsa",
     display="Expected SARSA",
     Config=Config,
-    verdicts=VERDICTS,
+    verdicts=CONVERGENCE,
     quantity=quantity,
     estimate=estimate,
     choices=choices,

@@ -121,7 +121,10 @@ def _estimate(episodes: Dataset, log_probs: np.ndarray, config: Config, seed: in
     if config.weighted:
         value, *drawn = weighted_value(shares, earned, discounts, counts)
     else:
-        value, *drawn = counts @ (np.exp(np.cumsum(ratios, axis=1)) * earned @ discounts) / len(shares)
+        with np.errstate(over="ignore", invalid="ignore"):  # a weight that no number holds
+            value, *drawn = counts @ (np.exp(np.cumsum(ratios, axis=1)) * earned @ discounts) / len(shares)
+        if not np.isfinite(value):
+            return Estimate(float("nan"), float("nan"), "impossible")
     effective = effective_episodes(shares, config.gamma)
     verdict = "fine" if effective >= FEWEST else "thin"
     distance = len(shares) / effective

@@ -16,6 +16,8 @@ def action_frequencies(run: Run) -> Picture | None:
     if choices is None:
         return None
     rows = {"expert": choices.expert, "logs": choices.logs, "selected policy": choices.policy}
+    if any(len(counts) != len(choices.names) for counts in rows.values()):  # damaged
+        return None
     series = [
         _beside(name, i, len(rows), 100 * np.array(counts) / max(1, sum(counts)), STYLES[i])
         for i, (name, counts) in enumerate(rows.items())
@@ -31,6 +33,8 @@ def confusion(run: Run) -> Picture | None:
     """Where the expert took an action: what the selected policy takes there."""
     choices = run.choices
     if choices is None or len(choices.names) > MOST_SHOWN:
+        return None
+    if [len(row) for row in choices.confusion] != [len(choices.names)] * len(choices.names):  # damaged
         return None
     table = np.array(choices.confusion, float)
     shares = 100 * table / np.maximum(table.sum(1, keepdims=True), 1)
