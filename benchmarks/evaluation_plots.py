@@ -16,10 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from ilbrl.ope.estimators.expected_sarsa import VERDICTS
 from ilbrl.report.pictures import STYLES, Picture, Series, paper
 from ilbrl.report.pictures.evaluator import courses
-from ilbrl.results.schema import Grade
+from ilbrl.results.schema import CONVERGENCE, Grade
 from ilbrl.results.tables import Curve
 
 OF = "discounted value"
@@ -65,7 +64,7 @@ def draw_curves(record: dict[str, Any], path: Path) -> None:
     for level, curve in shown["curves"].items():
         verdicts = shown["verdicts"][level]
         own: list[tuple[Curve, str, Grade]] = [
-            (Curve(curve["updates"], v), word, VERDICTS[word]) for v, word in zip(curve["values"], verdicts)
+            (Curve(curve["updates"], v), word, CONVERGENCE[word]) for v, word in zip(curve["values"], verdicts)
         ]
         panels.append(courses(level, own, OF, record["truths"][level]))
     paper.save_as(path, *panels)
@@ -81,7 +80,7 @@ def draw_composition(record: dict[str, Any], path: Path) -> None:
         )
         words = found["verdicts"]
         own: list[tuple[Curve, str, Grade]] = [
-            (Curve(curves["updates"], v), word, VERDICTS[word]) for v, word in zip(curves["values"], words)
+            (Curve(curves["updates"], v), word, CONVERGENCE[word]) for v, word in zip(curves["values"], words)
         ]
         panels.append(courses(name, own, OF, record["truth"]))
     paper.save_as(path, *panels)
