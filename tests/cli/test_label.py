@@ -94,6 +94,7 @@ def test_discrete_actions_are_explained_by_name(tmp_path, capsys):
     said = capsys.readouterr().out
     assert "action: left" in said
     assert "nearest expert step: episode 0, step 4, action left" in said
+    assert "\nobs_0 " in said
     assert main([*words, "--explain", "12"]) == 0
     assert "the expert never takes the action stay" in capsys.readouterr().out
     assert main([*words, "--explain", "12", "--json"]) == 0

@@ -19,7 +19,8 @@ def file(tmp_path) -> Path:
             "expert": {"source": "demos.npz", "content_hash": "12ab"}, "logs": {"source": "logs.csv"},
             "study": "mine", "task": "hopper", "configuration": 2, "offline_value": 231.4567,
             "offline_interval": [210.0, 250.5], "offline_quantity": "return of an episode", "trust": "usable",
-            "versions": {"ilbrl": "0.1.0"}, "commit": "abc123", "remark": "\x1b[2Jgone\nnew line",
+            "versions": {"ilbrl": "0.1.0"}, "commit": "abc123",
+            "observation_columns": ["angle", "speed"], "remark": "\x1b[2Jgone\nnew line",
         },
     ).save(tmp_path / "mine")  # fmt: skip
 
@@ -30,7 +31,7 @@ def test_show_tells_what_a_file_is(file, capsys):
     for line in (
         "policy        Policy(2 → 2 → 2 numbers, relu, LayerNorm, deterministic, agent ilbrl, task hopper, seed 3),"
         " 16 weights",
-        "observations  2 numbers, standardised inside; the range in training is in the file",
+        "observations  2 numbers (angle, speed), standardised inside; the range in training is in the file",
         "actions       2 numbers, each from -1 to 1",
         "made by       ilbrl, seed 3, updates 250000",
         "settings      lam 1.25, tau 0.005",

@@ -43,8 +43,8 @@ def test_warning_says_it_once_and_answers_as_it_is(policy):
 
 
 def test_refusals_are_counted(policy):
-    guard = policy.guarded(outside="refuse")
-    with pytest.raises(IlbrlError, match="not trained for that"):
+    guard = policy.with_metadata(observation_columns=list("xyzuv")).guarded(outside="refuse")
+    with pytest.raises(IlbrlError, match=r"number 1 \(y\) of an observation is -3, .* not trained for that"):
         guard.act(BEYOND)
     for outside in ("clip", "refuse"):
         with pytest.raises(IlbrlError, match="number 4 of the observation is nan"):

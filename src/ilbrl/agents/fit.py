@@ -137,6 +137,10 @@ def fit(
     }
     if prepared.spec.discrete:
         origin["action_names"] = list(same_choices([expert, logs])[0].choice_names)
+    for name in ("observation_columns", "action_columns"):
+        called = [getattr(data, name) for data in (expert, logs)]
+        if called[0] is not None and called[0] == called[1]:
+            origin[name] = list(called[0])
     seen = [data.observations for data in agent.learns_from(expert, logs)]
     policies = [
         replace(

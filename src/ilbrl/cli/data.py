@@ -143,7 +143,7 @@ def _histograms(dataset: Dataset) -> Iterator[Picture]:
     if dataset.rewards is not None:
         found["return"] = dataset.returns()
     for name in ("observations", "actions"):
-        found |= {f"{name[:-1]} {i}": column for i, column in enumerate(columns(dataset)[name].T)}
+        found |= dict(zip(dataset.column_names(name), columns(dataset)[name].T))
     for title, values in found.items():
         counts, edges = np.histogram(values[np.isfinite(values)].astype(np.float64), bins=40)
         series = Series(title, STYLES[0], (edges[1:] + edges[:-1]) / 2, counts, "bars")
@@ -170,9 +170,8 @@ def _show(dataset: Dataset, findings: list[Finding]) -> None:
     if facts["returns"] is not None:
         _add_row(table, "return", facts["returns"], sparkline(dataset.returns()))
     for name, matrix in columns(dataset).items():
-        ranges = facts["ranges"][name]
-        for i in range(min(matrix.shape[1], 40)):
-            label = name if name == "rewards" else f"{name[:-1]} {i}"
+        ranges, labels = facts["ranges"][name], facts["columns"].get(name, [name])
+        for i, label in enumerate(labels[:40]):
             cells = {"min": ranges["min"][i], "median": None, "mean": ranges["mean"][i], "max": ranges["max"][i]}
             _add_row(table, label, cells, sparkline(matrix[:, i]))
         if matrix.shape[1] > 40:
@@ -189,7 +188,10 @@ def _show(dataset: Dataset, findings: list[Finding]) -> None:
 
 
 def _add_row(table: Any, label: str, cells: dict[str, float | None], picture: str) -> None:
-    table.add_row(label, *("" if value is None else f"{value:,.4g}" for value in cells.values()), picture)
+    from rich.markup import escape
+
+    shown = ("" if value is None else f"{value:,.4g}" for value in cells.values())
+    table.add_row(escape(printable(label)), *shown, picture)
 
 
 def _show_policy(console: Any, policy: dict[str, Any]) -> None:

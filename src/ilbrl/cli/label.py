@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
@@ -91,15 +92,15 @@ def main(words: list[str]) -> int:
         features = standard_features(spec, action_distance=args.action_distance)
         explanation = explain(labels, expert, logs, features, args.explain)
     if args.json:
-        print(json.dumps(_as_json(labels, explanation), indent=1))
+        print(json.dumps(_as_json(labels, explanation, _feature_names(expert)), indent=1))
         return 0
     _print(labels, expert, logs, args.out)
     if explanation is not None:
-        _print_explanation(explanation, expert.obs_dim)
+        _print_explanation(explanation, _feature_names(expert))
     return 0
 
 
-def _as_json(labels: Labels, explanation: Explanation | None) -> dict:
+def _as_json(labels: Labels, explanation: Explanation | None, names: Sequence[str]) -> dict:
     of_logs = labels.reward[labels.expert_rows :]
     summary: dict = {
         "rows": len(labels.reward),
@@ -111,6 +112,7 @@ def _as_json(labels: Labels, explanation: Explanation | None) -> dict:
     if explanation is not None:
         summary["explanation"] = {
             **{name: to_plain(value) for name, value in vars(explanation).items() if not isinstance(value, np.ndarray)},
+            "feature_names": names[: len(explanation.features)],
             "per_feature": to_plain(explanation.per_feature),
         }
     return summary
@@ -131,7 +133,13 @@ def _print(labels: Labels, expert: Dataset, logs: Dataset, out: Path | None) -> 
         print(f"written  {out}")
 
 
-def _print_explanation(e: Explanation, obs_dim: int) -> None:
+def _feature_names(expert: Dataset) -> list[str]:
+    """Of `standard_features`: the observation's columns, then those of the action or its choices."""
+    choices = [f"action {name}" for name in expert.choice_names] if expert.discrete else []
+    return [*expert.column_names("observations"), *(choices or expert.column_names("actions"))]
+
+
+def _print_explanation(e: Explanation, names: Sequence[str]) -> None:
     print(f"\nrow {e.row}: {e.source}, episode {e.episode}, step {e.step}")
     if e.action is not None:
         print(f"action: {printable(e.action)}")
@@ -141,10 +149,11 @@ def _print_explanation(e: Explanation, obs_dim: int) -> None:
     taken = "" if e.nearest_action is None else f", action {printable(e.nearest_action)}"
     print(f"nearest expert step: episode {e.nearest_episode}, step {e.nearest_step}{taken}")
     print(f"distance {e.distance:.6g} → reward {e.reward:.4f}\n")
-    print(f"{'feature':<18}{'here':>12}{'expert':>12}{'distance':>12}   (standardised units)")
+    width = max(16, *map(len, names)) + 2
+    print(f"{'feature':<{width}}{'here':>12}{'expert':>12}{'distance':>12}   (standardised units)")
     for i in np.argsort(-e.per_feature, kind="stable"):
-        name = f"observation[{i}]" if i < obs_dim else f"action[{i - obs_dim}]"
-        print(f"{name:<18}{e.features[i]:>12.4f}{e.nearest_features[i]:>12.4f}{e.per_feature[i]:>12.4f}")
+        numbers = e.features[i], e.nearest_features[i], e.per_feature[i]
+        print(f"{printable(names[i]):<{width}}" + "".join(f"{each:>12.4f}" for each in numbers))
 
 
 def _print_logits(judged: Logits, args: LabelOptions) -> None:

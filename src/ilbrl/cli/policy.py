@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json as json_format
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -28,7 +28,8 @@ examples:
 
 What = Annotated[str, arg(metavar="FILE|NAME")]
 _TOLD = {"agent", "seed", "updates", "diverged_at", "config", "expert", "logs", "study", "task", "configuration"} | {
-    "offline_value", "offline_interval", "offline_quantity", "trust", "device", "versions", "commit", "action_names"
+    "offline_value", "offline_interval", "offline_quantity", "trust", "device", "versions", "commit", "action_names",
+    "observation_columns", "action_columns"
 }  # fmt: skip
 
 
@@ -131,7 +132,12 @@ def _observations(policy: Policy) -> str:
     standardised = "standardised inside" if policy.obs_mean is not None else "taken as they are"
     known = policy.obs_low is not None and policy.obs_high is not None
     seen = "; the range in training is in the file" if known else "; the range in training is not known"
-    return f"{policy.obs_dim} numbers, {standardised}{seen}"
+    return f"{policy.obs_dim} numbers{_called(policy.observation_columns)}, {standardised}{seen}"
+
+
+def _called(names: Sequence[str] | None) -> str:
+    """In brackets, the first of many."""
+    return "" if names is None else f" ({', '.join(names[:20])}{' …' * (len(names) > 20)})"
 
 
 def _actions(policy: Policy) -> str:
@@ -141,8 +147,11 @@ def _actions(policy: Policy) -> str:
         return f"one of 0 … {policy.layers[-1].units - 1}" + (f": {called}" + " …" * (len(names) > 20)) * bool(called)
     bounds = sorted({(float(low), float(high)) for low, high in zip(policy.action_low, policy.action_high)})
     if len(bounds) == 1:
-        return f"{policy.act_dim} numbers, each from {bounds[0][0]:g} to {bounds[0][1]:g}"
-    return ", ".join(f"{low:g} to {high:g}" for low, high in zip(policy.action_low, policy.action_high))
+        each = f"{bounds[0][0]:g} to {bounds[0][1]:g}"
+        return f"{policy.act_dim} numbers{_called(policy.action_columns)}, each from {each}"
+    names = policy.action_columns or [""] * policy.act_dim
+    ranges = zip(names, policy.action_low, policy.action_high)
+    return ", ".join(f"{name} {low:g} to {high:g}".strip() for name, low, high in ranges)
 
 
 def _origin(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -33,7 +33,7 @@ def check_bounds(dataset: Dataset) -> Iterator[Finding]:
     narrow = (spread > 0) & (spread < UNUSED_RANGE * (high - low))
     if narrow.any():
         message = (
-            f"actions: {listed(np.flatnonzero(narrow))} within less than {UNUSED_RANGE:.1%} of the stated bounds"
+            f"actions: {listed(dataset, 'actions', narrow)} within less than {UNUSED_RANGE:.1%} of the stated bounds"
             f" {_short(low)} … {_short(high)}: scaled by them, all actions are nearly the same; state true bounds"
         )
         yield Finding("warning", "actions", "actions", None, message)

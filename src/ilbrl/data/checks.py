@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -61,7 +61,9 @@ def not_finite(dataset: Dataset, field: str, grade: Literal["error", "warning"])
         if rows.any():
             first = np.argmax(rows)
             row = dataset.source_row(first)
-            where = f"row {row}" + (f", column {test(array[first]).argmax()}" if array.ndim > 1 else "")
+            where = f"row {row}"
+            if array.ndim > 1:
+                where += f", column {called(dataset, field)[test(array[first]).argmax()]}"
             message = f"{field}: {kind} in {counted(rows.sum(), 'row')} (first: {where})"
             yield Finding(grade, "finite", field, row, message)
 
@@ -83,12 +85,12 @@ def check_outliers(dataset: Dataset) -> Iterator[Finding]:
         rest = column[np.argpartition(deviation, rows - few)[: rows - few]]
         if len(rest) < 2 or not 0 < FLATTENED * rest.std() < column.std():
             continue
-        row = dataset.source_row(np.argmax(deviation))
+        row, name = dataset.source_row(np.argmax(deviation)), called(dataset, "observations")[i]
         without = "it" if few == 1 else f"the {few:,} most extreme rows"
         message = (
-            f"observations: column {i} is {column[np.argmax(deviation)]:.4g} in row {row}, far from the others: without"
-            f" {without} the standard deviation is {rest.std():.3g} instead of {column.std():.3g}, so that standardised"
-            " values barely differ; repair or leave out such rows"
+            f"observations: column {name} is {column[np.argmax(deviation)]:.4g} in row {row}, far from the others:"
+            f" without {without} the standard deviation is {rest.std():.3g} instead of {column.std():.3g}, so that"
+            " standardised values barely differ; repair or leave out such rows"
         )
         yield Finding("warning", "outliers", "observations", row, message)
 
@@ -99,12 +101,13 @@ def check_columns(dataset: Dataset) -> Iterator[Finding]:
         matrix = getattr(dataset, field).reshape(len(dataset), -1)
         constant = (matrix == matrix[0]).all(0)
         if constant.any() and len(dataset) > 1:
-            columns = listed(np.flatnonzero(constant))
+            columns = listed(dataset, field, constant)
             grade = "note" if field == "observations" else "warning"
             yield Finding(grade, "columns", field, None, f"{field}: {columns} constant")
         pairs = [pair for pair in _equal_columns(matrix) if not constant[pair[0]]]
         if pairs:
-            same = ", ".join(f"{first} = {second}" for first, second in pairs[:5])
+            names = called(dataset, field)
+            same = ", ".join(f"{names[first]} = {names[second]}" for first, second in pairs[:5])
             yield Finding("note", "columns", field, None, f"{field}: equal columns {same}")
 
 
@@ -166,6 +169,13 @@ def _equal_columns(matrix: np.ndarray) -> list[tuple[int, int]]:
     return pairs
 
 
-def listed(columns: np.ndarray) -> str:
-    shown = ", ".join(map(str, columns[:8]))
-    return f"column{'s' * (len(columns) > 1)} {shown}{f' … ({len(columns)} in all)' * (len(columns) > 8)}"
+def called(dataset: Dataset, field: str) -> Sequence[str]:
+    """What messages call the columns of a field: as the source does, or by number."""
+    known = dataset.action_columns if field == "actions" else dataset.observation_columns
+    return known or [str(i) for i in range(dataset.act_dim if field == "actions" else dataset.obs_dim)]
+
+
+def listed(dataset: Dataset, field: str, which: np.ndarray) -> str:
+    """`columns angle, speed`; which: [k] bool."""
+    names = [name for name, chosen in zip(called(dataset, field), which) if chosen]
+    return f"column{'s' * (len(names) > 1)} {', '.join(names[:8])}{f' … ({len(names)} in all)' * (len(names) > 8)}"

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 
@@ -34,6 +35,8 @@ class Dataset:
     action_low: np.ndarray | None = None  # [act_dim]; None: unknown, or discrete
     action_high: np.ndarray | None = None
     action_names: tuple[str, ...] | None = None  # of discrete actions 0, 1, …; None: not declared, or real-valued
+    observation_columns: tuple[str, ...] | None = None  # what the source calls them; None: they have no names
+    action_columns: tuple[str, ...] | None = None
     policy: Policy | None = None  # the behaviour policy, where the file carries it
     source: str = "arrays"
     notes: tuple[str, ...] = field(default=())  # what a reader had to decide; shown by the doctor
@@ -45,6 +48,7 @@ class Dataset:
                 object.__setattr__(self, name, _frozen(name, np.asarray(getattr(self, name)), self.source))
         self._check_shapes()
         self._check_names()
+        self._check_columns()
 
     def _check_names(self) -> None:
         names = self.action_names
@@ -59,6 +63,11 @@ class Dataset:
                 f"{self.source}: action {self.actions[row]} in row {self.source_row(row)} is not one of the"
                 f" {len(names)} that are declared"
             )
+
+    def _check_columns(self) -> None:
+        for names, width in ((self.observation_columns, self.obs_dim), (self.action_columns, self.act_dim)):
+            if names is not None and len(names) != width:
+                raise IlbrlError(f"{self.source}: {len(names)} names for {width} columns ({', '.join(names[:8])})")
 
     def _check_shapes(self) -> None:
         n = len(self.observations)
@@ -122,6 +131,14 @@ class Dataset:
     def choice_names(self) -> tuple[str, ...]:
         """Names of the discrete actions; their numbers where none are declared."""
         return self.action_names or tuple(map(str, range(self.num_actions)))
+
+    def column_names(self, name: Literal["observations", "actions"]) -> tuple[str, ...]:
+        """What the source calls the columns of a field, else their numbers: `observation 0`."""
+        of_observations = name == "observations"
+        known, width = (
+            (self.observation_columns, self.obs_dim) if of_observations else (self.action_columns, self.act_dim)
+        )
+        return known or tuple(f"{name[:-1]} {i}" for i in range(width))
 
     @cached_property
     def propensities(self) -> np.ndarray | None:
@@ -241,7 +258,7 @@ class Dataset:
 
     @cached_property
     def content_hash(self) -> str:
-        """Hexadecimal SHA-256 of every array (names, shapes, bytes); the source, its rows and notes do not count."""
+        """Hexadecimal SHA-256 of every array (name, shape, bytes); source, names of columns and notes do not count."""
         digest = hashlib.sha256()
         for name in _DTYPES:
             array = getattr(self, name)

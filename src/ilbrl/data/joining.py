@@ -56,6 +56,9 @@ def concatenate(parts: Sequence[Dataset]) -> Dataset:
     source = " + ".join(dict.fromkeys(part.source for part in parts))
     about = {"policy": policy, "source": source, "notes": notes, "warnings": warnings}
     about["action_names"] = declared[0] if declared else None
+    for name in ("observation_columns", "action_columns"):
+        known = {getattr(part, name) for part in parts} - {None}
+        about[name] = known.pop() if len(known) == 1 else None
     return Dataset(**arrays, **bounds, **about)  # pyright: ignore[reportArgumentType]
 
 

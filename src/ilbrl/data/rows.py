@@ -73,6 +73,7 @@ def check_expert(dataset: Dataset, expert: Dataset) -> Iterator[Finding]:
         message = f"the expert data does not fit: {expert!r} beside {dataset!r}"
         yield Finding("error", "expert", None, None, message)
         return
+    yield from _check_columns_of_expert(dataset, expert)
     if dataset.discrete:
         yield from check_choices_of_expert(dataset, expert)
     shared = np.isin(transition_fingerprints(expert), transition_fingerprints(dataset))
@@ -83,6 +84,23 @@ def check_expert(dataset: Dataset, expert: Dataset) -> Iterator[Finding]:
             f" (first: expert row {row}): a held-out score on either would not be held out"
         )
         yield Finding("warning", "expert", None, row, message)
+
+
+def _check_columns_of_expert(dataset: Dataset, expert: Dataset) -> Iterator[Finding]:
+    """Columns that the two files name in another order, or otherwise."""
+    for field in ("observations", "actions"):
+        name = f"{field[:-1]}_columns"
+        ours, theirs = getattr(dataset, name), getattr(expert, name)
+        if ours is None or theirs is None or ours == theirs:
+            continue
+        place = next(i for i, (one, other) in enumerate(zip(ours, theirs)) if one != other)
+        differ = f"column {place} of the expert's {field} is {theirs[place]}, that of the other logs {ours[place]}"
+        if sorted(ours) == sorted(theirs):
+            remedy = f"the same names in another order; name them in one order (--columns {field} NAME,NAME …)"
+            yield Finding("error", "expert", field, None, f"{differ}: {remedy}")
+        else:
+            remedy = "make sure that they mean the same"
+            yield Finding("warning", "expert", field, None, f"{differ}: {remedy}")
 
 
 def _mixed(numbers: np.ndarray) -> np.ndarray:

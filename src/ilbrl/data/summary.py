@@ -38,6 +38,7 @@ def _facts(dataset: Dataset) -> dict[str, Any]:
         "returns": None if returns is None else spread(returns),
         "episode_lengths": dataset.episode_lengths.tolist(),
         "episode_returns": None if returns is None else to_plain(returns),
+        "columns": {name: dataset.column_names(name) for name in ("observations", "actions")},
         "ranges": {name: _ranges(array) for name, array in columns(dataset).items()},
         "behaviour_policy": _behaviour(dataset),
     }

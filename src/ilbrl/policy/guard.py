@@ -93,7 +93,9 @@ class Guard:
         if self.outside == "clip":
             return np.clip(x, self.low, self.high)
         i, value = np.argwhere(beyond)[0][-1], x[beyond][0]
-        said = f"number {i} of an observation is {value:.6g}, outside {self.low[i]:.6g} to {self.high[i]:.6g}"
+        names = self.policy.observation_columns
+        which = f"number {i}" if names is None else f"number {i} ({names[i]})"
+        said = f"{which} of an observation is {value:.6g}, outside {self.low[i]:.6g} to {self.high[i]:.6g}"
         if self.outside == "refuse":
             raise IlbrlError(f"{said}; this policy was not trained for that")
         if first_time:

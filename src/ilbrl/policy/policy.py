@@ -78,10 +78,21 @@ class Policy:
     @property
     def action_names(self) -> tuple[str, ...] | None:
         """What the actions of a categorical policy are called, in the order of their numbers; None: not known."""
-        names = self.metadata.get("action_names")
-        if not isinstance(names, list | tuple) or len(names) != self.num_actions:
-            return None
-        return tuple(map(str, names))
+        return self._names("action_names", self.num_actions)
+
+    @property
+    def observation_columns(self) -> tuple[str, ...] | None:
+        """What the numbers of an observation are called in the logs, in the order to give them; None: not known."""
+        return self._names("observation_columns", self.obs_dim)
+
+    @property
+    def action_columns(self) -> tuple[str, ...] | None:
+        """The same of the numbers of an action."""
+        return self._names("action_columns", self.act_dim)
+
+    def _names(self, entry: str, count: int | None) -> tuple[str, ...] | None:
+        names = self.metadata.get(entry)
+        return tuple(map(str, names)) if isinstance(names, list | tuple) and len(names) == count else None
 
     @property
     def action_affine(self) -> tuple[np.ndarray, np.ndarray]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ilbrl.base.errors import IlbrlError
-from ilbrl.data import Dataset, Reading, from_frame, load
+from ilbrl.data import Dataset, Reading, from_frame, load, save
 from ilbrl.data.doctor import examine
 
 pd = pytest.importorskip("pandas")
@@ -192,11 +192,33 @@ def test_columns_of_lists(tmp_path: Path) -> None:
         from_frame(pd.DataFrame({"observation": [[1, 2], [3]], "action": [[0.5], [0.1]]}))
 
 
+@pytest.mark.parametrize("kept_in", ["npz", "hdf5"])
+def test_columns_keep_their_names(tmp_path: Path, kept_in: str) -> None:
+    frame = pd.DataFrame({"angle": [0.0, 1, 2], "speed": [3.0, 4, 5], "torque": [0.1, 0.2, 0.3], "done": [0, 0, 1]})
+    logs = from_frame(frame, {"observations": ["speed", "angle"], "actions": "torque"})
+    assert logs.column_names("observations") == ("speed", "angle")
+    assert load(save(logs, tmp_path / f"logs.{kept_in}")).column_names("actions") == ("torque",)
+    assert from_frame(pd.DataFrame({"obs": [[1, 2]], "action": [0.5], "done": [1]})).column_names("observations") == (
+        "observation 0",
+        "observation 1",
+    )
+
+
+def test_the_same_columns_in_another_order_are_an_error() -> None:
+    frame = pd.DataFrame({"obs_angle": [0.0, 1], "obs_speed": [3.0, 4], "action_0": [0.1, 0.2], "done": [0, 1]})
+    logs, other = from_frame(frame), from_frame(frame.rename(columns={"obs_speed": "obs_rpm"}))
+    swapped = from_frame(frame[["obs_speed", "obs_angle", "action_0", "done"]])
+    (found,) = [f for f in examine(logs, swapped) if f.check == "expert"]
+    assert (found.grade, found.field) == ("error", "observations")
+    assert "column 0 of the expert's observations is obs_speed, that of the other logs obs_angle" in found.message
+    assert [f.grade for f in examine(logs, other) if f.field == "observations"] == ["warning"]
+
+
 def test_messages_name_the_row_of_the_file_after_reordering() -> None:
     frame = pd.DataFrame({"episode": [1, 2, 1, 2], "step": [0, 0, 1, 1], "obs_x": [0.0, 1, np.nan, 3], "action_0": 0.5})
     found = next(finding for finding in examine(from_frame(frame.assign(next_obs_x=1.0))) if finding.check == "finite")
     assert found.row == 2
-    assert "(first: row 2, column 0)" in found.message
+    assert "(first: row 2, column obs_x)" in found.message
     with pytest.raises(IlbrlError, match=r"found 0\.5 in row 1"):
         from_frame(frame.assign(terminal=[0, 0.5, 0, 1]))
     dropped = from_frame(frame.assign(terminal=[0, 0, 0, 1]))

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,8 @@ def from_arrays(
     action_low: ArrayLike | None = None,
     action_high: ArrayLike | None = None,
     action_names: Sequence[str] | None = None,
+    observation_columns: Sequence[str] | None = None,
+    action_columns: Sequence[str] | None = None,
     policy: Policy | None = None,
     source: str = "arrays",
     source_rows: np.ndarray | None = None,
@@ -51,7 +53,8 @@ def from_arrays(
     environment stopped an episode, for logs that did not record it. `source_rows` says where each row stands in its
     file, for messages about it. Actions may be texts, which are numbered; `action_names` are the names of actions that
     are numbers already. `propensities` are the probabilities of the logged discrete actions, [N], or those of all
-    choices, [N, n]; a Dataset keeps their logarithms as `log_probs`.
+    choices, [N, n]; a Dataset keeps their logarithms as `log_probs`. `observation_columns` and `action_columns` are
+    what messages and tables call the columns.
     """
     given = {
         "observations": observations,
@@ -91,7 +94,8 @@ def from_arrays(
     arrays: dict[str, Any] = columns
     bounds = {"action_low": action_low, "action_high": action_high}
     arrays |= {name: np.atleast_1d(np.asarray(bound)) for name, bound in bounds.items() if bound is not None}
-    arrays |= {} if action_names is None else {"action_names": tuple(map(str, action_names))}
+    texts = {"action_names": action_names, "observation_columns": observation_columns, "action_columns": action_columns}
+    arrays |= {name: tuple(map(str, words)) for name, words in texts.items() if words is not None}
     return Dataset(**arrays, policy=policy, source=source, notes=tuple(decided), warnings=tuple(doubted))
 
 
@@ -128,6 +132,16 @@ def joined(arrays: list[np.ndarray], name: str, source: object) -> np.ndarray:
     if len({len(array) if array.ndim else -1 for array in arrays}) > 1:
         raise IlbrlError(f"{source}: the parts of {name} have different numbers of rows")
     return np.concatenate([array.reshape(len(array), -1) for array in arrays], axis=1)
+
+
+def names_of_columns(homes: Mapping[str, Sequence[str]], values: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """`observation_columns` and `action_columns`, where every column has a name of its own in the file.
+
+    homes: field → the names that its columns were found under; values: field → [N] or [N, k].
+    """
+    widths = {field: values[field].shape[1] if values[field].ndim > 1 else 1 for field in ("observations", "actions")}
+    named = [field for field, width in widths.items() if len(homes[field]) == width and list(homes[field]) != [field]]
+    return {f"{field[:-1]}_columns": list(homes[field]) for field in named}
 
 
 def flags(name: str, column: np.ndarray, source: str, rows: np.ndarray | None = None) -> np.ndarray:

@@ -2,7 +2,8 @@
 
 `observations`, `actions`, `rewards`, `terminals`, `timeouts`, `next_observations`, `infos/action_log_probs`; old
 files lack some of them (see `arrays.py` for what happens then). We add `infos/is_expert` and
-`metadata/action_low`, `metadata/action_high`, `metadata/action_names`, so that writing and reading back loses nothing.
+`metadata/action_low`, `metadata/action_high`, and names as `metadata/action_names`, `metadata/observation_columns` and
+`metadata/action_columns`, so that writing and reading back loses nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 from ilbrl.base.errors import IlbrlError
 from ilbrl.base.files import written_whole
 from ilbrl.data.dataset import Dataset
-from ilbrl.data.formats.arrays import from_arrays, joined
+from ilbrl.data.formats.arrays import from_arrays, joined, names_of_columns
 from ilbrl.data.formats.behaviour import policy_or_doubt, policy_to_fields
 from ilbrl.data.formats.hdf5 import composed, leaves, opened, read_array, read_text, read_texts
 from ilbrl.data.reading import Reading, homes, unused
@@ -35,7 +36,7 @@ FIELDS = {
     "action_high": "metadata/action_high",
 }
 READ_ALSO = {"episodes": ("episodes",), "propensities": ("propensities",)}  # where other people's files have them
-_NAMES = "metadata/action_names"
+_NAMES = {name: f"metadata/{name}" for name in ("action_names", "observation_columns", "action_columns")}
 
 
 def read(path: Path, reading: Reading = Reading()) -> Dataset:  # noqa: B008 - immutable
@@ -49,10 +50,10 @@ def read(path: Path, reading: Reading = Reading()) -> Dataset:  # noqa: B008 - i
             name: joined([read_array(file, field) for field in fields], name, path) for name, fields in found.items()
         }
         policy = _read_policy(file, warnings)
-        names = read_texts(file, _NAMES) if _NAMES in file else None
+        names = {name: read_texts(file, field) for name, field in _NAMES.items() if field in file}
     return from_arrays(
         **columns,
-        action_names=names,
+        **(names_of_columns(found, columns) | names),
         policy=policy,
         source=path.name,
         notes=unused(stored, found),
@@ -67,8 +68,9 @@ def write(dataset: Dataset, path: Path) -> None:
             array = getattr(dataset, name)
             if array is not None:
                 file[field] = array
-        if dataset.action_names is not None:
-            file[_NAMES] = np.array([name.encode() for name in dataset.action_names])
+        for name, field in _NAMES.items():
+            if (words := getattr(dataset, name)) is not None:
+                file[field] = np.array([word.encode() for word in words])
         if dataset.policy is not None:
             arrays, texts = policy_to_fields(dataset.policy)
             for name, value in arrays.items():

@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data.choices import numbered_by
 from ilbrl.data.dataset import Dataset
-from ilbrl.data.formats.arrays import episode_numbers, flags, from_arrays
+from ilbrl.data.formats.arrays import episode_numbers, flags, from_arrays, names_of_columns
 from ilbrl.data.on_disk import empty
 from ilbrl.data.reading import check_fields, homes, in_order, unused
 
@@ -98,6 +98,7 @@ def from_frame(
     return from_arrays(
         **values,
         action_names=names_of_choices,
+        **names_of_columns(found, values),
         action_low=action_low,
         action_high=action_high,
         source=source,

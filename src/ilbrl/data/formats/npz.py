@@ -1,8 +1,8 @@
 """NumPy npz with the Dataset's own field names (D4RL's names are understood too). Nothing is unpickled.
 
 `observations`, `actions`, `next_observations`, `rewards`, `terminals`, `timeouts`, `log_probs`, `is_expert`,
-`action_low`, `action_high`, the texts `source`, `notes`, `warnings` and `action_names`, and the behaviour policy as
-`policy/…` in D4RL's layout.
+`action_low`, `action_high`, the texts `source`, `notes`, `warnings`, `action_names`, `observation_columns` and
+`action_columns`, and the behaviour policy as `policy/…` in D4RL's layout.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from ilbrl.base.errors import IlbrlError
 from ilbrl.base.files import written_whole
 from ilbrl.data.dataset import Dataset
 from ilbrl.data.formats import d4rl
-from ilbrl.data.formats.arrays import from_arrays, joined
+from ilbrl.data.formats.arrays import from_arrays, joined, names_of_columns
 from ilbrl.data.formats.behaviour import policy_or_doubt, policy_to_fields
 from ilbrl.data.on_disk import npz_array
 from ilbrl.data.reading import Reading, homes, unused
 
-_TEXTS = ("source", "notes", "warnings", "action_names")
+_NAMES = ("action_names", "observation_columns", "action_columns")
+_TEXTS = ("source", "notes", "warnings", *_NAMES)
 
 
 @contextmanager
@@ -67,14 +68,14 @@ def read(path: Path, reading: Reading = Reading()) -> Dataset:  # noqa: B008 - i
     source = str(texts.pop("source", path.name))
     notes = [*_lines(texts.pop("notes", None)), *unused(arrays, found)]
     warnings, policy = _lines(texts.pop("warnings", None)), None
-    names = _lines(texts.pop("action_names", None)) or None
+    names = {name: words for name in _NAMES if (words := _lines(texts.pop(name, None)))}
     if texts:
         fields = {name.removeprefix("policy/"): value for name, value in texts.items()}
         words = {name: str(value) for name, value in fields.items() if value.dtype.kind == "U"}
         policy = policy_or_doubt({name: fields[name] for name in fields if name not in words}, words, warnings)
     return from_arrays(
         **columns,
-        action_names=names,
+        **(names_of_columns(found, columns) | names),
         policy=policy,
         source=source,
         notes=notes,
@@ -91,7 +92,7 @@ def write(dataset: Dataset, path: Path) -> None:
     arrays = {name: getattr(dataset, name) for name in d4rl.FIELDS if getattr(dataset, name) is not None}
     arrays |= {"source": np.array(dataset.source), "notes": np.array(dataset.notes, dtype=np.str_)}
     arrays |= {"warnings": np.array(dataset.warnings, dtype=np.str_)} if dataset.warnings else {}
-    arrays |= {} if dataset.action_names is None else {"action_names": np.array(dataset.action_names)}
+    arrays |= {name: np.array(words) for name in _NAMES if (words := getattr(dataset, name)) is not None}
     if dataset.policy is not None:
         numbers, words = policy_to_fields(dataset.policy)
         arrays |= {f"policy/{name}": value for name, value in numbers.items()}
