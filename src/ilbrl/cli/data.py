@@ -14,6 +14,7 @@ from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional, arg
 
 from ilbrl.base.errors import IlbrlError, printable
 from ilbrl.cli.named import refuse_input
+from ilbrl.data.checks import counted
 from ilbrl.data.dataset import Dataset
 from ilbrl.data.doctor import Finding, examine
 from ilbrl.data.formats import FORMATS
@@ -157,8 +158,8 @@ def _show(dataset: Dataset, findings: list[Finding]) -> None:
 
     console, facts = Console(highlight=False, soft_wrap=True), summarise(dataset)
     console.print(
-        f"[bold]{escape(printable(facts['source']))}[/bold]  {facts['transitions']:,} transitions in"
-        f" {facts['episodes']:,} episodes"
+        f"[bold]{escape(printable(facts['source']))}[/bold]  {counted(facts['transitions'], 'transition')} in"
+        f" {counted(facts['episodes'], 'episode')}"
     )
     console.print(f"ends: {facts['terminals']:,} terminals, {facts['timeouts']:,} time-outs")
     table = Table(box=None, pad_edge=False, header_style="dim")
@@ -190,8 +191,13 @@ def _show(dataset: Dataset, findings: list[Finding]) -> None:
 def _add_row(table: Any, label: str, cells: dict[str, float | None], picture: str) -> None:
     from rich.markup import escape
 
-    shown = ("" if value is None else f"{value:,.4g}" for value in cells.values())
-    table.add_row(escape(printable(label)), *shown, picture)
+    table.add_row(escape(printable(label)), *map(_number, cells.values()), picture)
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
 def _show_policy(console: Any, policy: dict[str, Any]) -> None:

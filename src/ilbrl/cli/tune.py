@@ -25,7 +25,7 @@ from ilbrl.study.tune import tune as run_study
 
 USAGE = """Tune, train, evaluate offline and select, without an environment; play the selected policies once at the end.
 
-usage: ilbrl tune --expert FILE --logs FILE --out RUN …      (your own logs, with the settings of the preset `own`)
+usage: ilbrl tune --expert FILE --logs FILE --out RUN …      (your own logs; ilbrl tune own --help lists every option)
        ilbrl tune STUDY --out RUN …      (ilbrl tune STUDY --help lists every setting of the study)
        ilbrl tune --reveal RUN           (afterwards: play the candidates that were not selected;
                                           --episodes 10 plays so many of each instead of the study's number)
@@ -33,6 +33,7 @@ usage: ilbrl tune --expert FILE --logs FILE --out RUN …      (your own logs, w
 STUDY is a TOML file or a preset: {presets}
 
   ilbrl tune --expert demos.csv --logs logs.csv --out runs/mine
+  ilbrl tune --expert demos.csv --logs logs.csv --columns observations angle,speed actions torque --out runs/mine
   ilbrl tune study.toml --out runs/mine
   ilbrl tune small --task walker2d --seeds 3 --out runs/walker2d
   ilbrl tune paper --task hopper --executor ray --address auto --out runs/hopper

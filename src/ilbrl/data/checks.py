@@ -85,7 +85,7 @@ def check_outliers(dataset: Dataset) -> Iterator[Finding]:
         rest = column[np.argpartition(deviation, rows - few)[: rows - few]]
         if len(rest) < 2 or not 0 < FLATTENED * rest.std() < column.std():
             continue
-        row, name = dataset.source_row(np.argmax(deviation)), called(dataset, "observations")[i]
+        row, name = dataset.source_row(np.argmax(deviation)), called(dataset, "observations")[int(i)]
         without = "it" if few == 1 else f"the {few:,} most extreme rows"
         message = (
             f"observations: column {name} is {column[np.argmax(deviation)]:.4g} in row {row}, far from the others:"

@@ -124,8 +124,8 @@ def homes(
     for name in ("observations", "actions"):
         if name not in found:
             raise IlbrlError(
-                f"{source}: has no field {name!r}, only {_some(list(names))}; say which it is:"
-                " --columns observations NAME,NAME actions NAME"
+                f"{source}: has no field {name!r}, only {_some(list(names))}; say which is which:"
+                " --columns observations NAME,NAME actions NAME episodes NAME"
             )
     return found
 

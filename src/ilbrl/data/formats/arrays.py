@@ -216,10 +216,14 @@ def _timeouts(
             " whose next observation is not the observation of the following row"
         )
         return ends
-    decided.append(
-        "neither timeouts nor next_observations in the logs: episodes are taken to end at terminals alone"
-        " (from_arrays and the readers take max_episode_steps)"
-    )
+    remedy = "say where they do: --columns episodes NAME, or --max-episode-steps (max_episode_steps)"
+    if terminals.any():
+        decided.append(
+            "neither timeouts nor next_observations in the logs: episodes are taken to end at terminals alone; if some"
+            f" end otherwise, {remedy}"
+        )
+    else:
+        doubted.append(f"nothing in the logs shows where episodes end: all rows are taken as one episode; {remedy}")
     return np.zeros_like(terminals)
 
 

@@ -9,6 +9,7 @@ files lack some of them (see `arrays.py` for what happens then). We add `infos/i
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -50,7 +51,7 @@ def read(path: Path, reading: Reading = Reading()) -> Dataset:  # noqa: B008 - i
             name: joined([read_array(file, field) for field in fields], name, path) for name, fields in found.items()
         }
         policy = _read_policy(file, warnings)
-        names = {name: read_texts(file, field) for name, field in _NAMES.items() if field in file}
+        names: dict[str, Any] = {name: read_texts(file, field) for name, field in _NAMES.items() if field in file}
     return from_arrays(
         **columns,
         **(names_of_columns(found, columns) | names),

@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -68,7 +69,7 @@ def read(path: Path, reading: Reading = Reading()) -> Dataset:  # noqa: B008 - i
     source = str(texts.pop("source", path.name))
     notes = [*_lines(texts.pop("notes", None)), *unused(arrays, found)]
     warnings, policy = _lines(texts.pop("warnings", None)), None
-    names = {name: words for name in _NAMES if (words := _lines(texts.pop(name, None)))}
+    names: dict[str, Any] = {name: words for name in _NAMES if (words := _lines(texts.pop(name, None)))}
     if texts:
         fields = {name.removeprefix("policy/"): value for name, value in texts.items()}
         words = {name: str(value) for name, value in fields.items() if value.dtype.kind == "U"}
