@@ -45,7 +45,7 @@ def test_a_finished_training_is_said_to_be_done_and_other_settings_are_named(wor
     assert main(words) == 0
     assert "already done" not in capsys.readouterr().out
     assert main(words) == 0
-    assert "1 policies × 20 updates, already done" in capsys.readouterr().out
+    assert "1 policy × 20 updates, already done" in capsys.readouterr().out
     assert main([*words, "--updates", "30"]) == 0
     assert "the last 10 of them in" in capsys.readouterr().out
     assert main([*words, "--divergence-factor", "50"]) == 2

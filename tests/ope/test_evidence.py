@@ -51,6 +51,20 @@ def test_few_held_out_episodes_bring_the_initial_states_of_all(logs):
     assert len(ope.Evidence.of(logs, held_out=many).initial_observations) == 25
 
 
+def test_what_the_logs_earned_from_each_initial_state(logs):
+    demonstrations, trials = logs["expert"].episodes(range(3)), logs["logs"].episodes(range(5))
+    quantity = ope.Quantity(horizon=10)
+    split = ope.Evidence.of({"expert": demonstrations, "logs": logs["logs"]}, held_out={"logs": trials})
+    earned = split.logged_returns(quantity)
+    assert np.isnan(earned).tolist() == [False] * 5 + [True] * 3 + [False] * 40
+    np.testing.assert_allclose(earned[:5], quantity.returns(trials))
+    np.testing.assert_allclose(earned[8:], quantity.returns(logs["logs"]))
+    whole = ope.Evidence.of({"logs": trials}, held_out={"logs": trials}, unsplit=frozenset({"logs"}))
+    np.testing.assert_allclose(whole.logged_returns(quantity), quantity.returns(trials))  # each begins once
+    elsewhere = ope.Evidence.of({"logs": trials}, initial_observations=trials.initial_observations)
+    assert np.isnan(elsewhere.logged_returns(quantity)).all()
+
+
 def test_two_demonstrations_and_one_log_are_enough(linear, logs):
     evidence = ope.Evidence.of({"expert": logs["expert"].episodes(range(2)), "logs": logs["logs"]})
     assert evidence.horizon == 30

@@ -8,7 +8,7 @@ import pytest
 from ilbrl.report import summarise
 from ilbrl.report.summary import why_no_scores
 from ilbrl.report.text import plus_minus
-from ilbrl.report.verdict import verdict
+from ilbrl.report.verdict import NARROWER, verdict
 from ilbrl.results import read_run
 
 
@@ -73,16 +73,22 @@ def test_the_interval_of_an_estimate_holds_how_far_known_policies_were_missed(ho
 
 
 @pytest.mark.parametrize(
-    ("score", "spread", "ending"),
+    ("score", "spread", "be", "ending"),
     [
-        (50.0, 3.0, "8.57 below the policy that made the logs (58.6)."),
-        (60.0, 30.0, "the policy that made the logs (58.6): within the interval, so the difference may be chance."),
+        (50.0, 3.0, "is", "8.57 below the policy that made the logs (58.6)."),
+        (
+            60.0,
+            30.0,
+            "may be",
+            "the policy that made the logs (58.6): within the interval, so the difference may be chance.",
+        ),
     ],
 )
-def test_a_policy_not_clearly_above_the_logs_is_bad_news(hopper, rescore, score, spread, ending):
+def test_a_policy_not_clearly_above_the_logs_is_bad_news(hopper, rescore, score, spread, be, ending):
     rescore("bc", 1, score, spread)
     found = said(hopper)
-    assert (found.grade, found.headline) == ("bad", "BC is no better than the logs")
+    assert (found.grade, found.headline) == ("bad", f"BC {be} no better than the logs")
+    assert (NARROWER in found.what_would_change) == (be == "may be")
     assert found.how_good[2].endswith(ending)
     assert summarise([hopper]).bad_news
 
@@ -123,6 +129,34 @@ def test_an_estimate_that_does_not_clear_the_logs_is_bad_news_too(finished, copy
         edit(folder / "selection.json", lambda s: [e.update(value_std_error=0.0) for e in s["algorithms"].values()])
         assert headline in said(folder).headline
         assert said(folder).how_good[1] == placed
+
+
+@pytest.mark.parametrize(
+    ("gain", "error", "given", "headline"),
+    [
+        (45.0, 10.0, -18.0, "Deploy"),  # a clone valued too low is no reason for doubt
+        (45.0, 10.0, 30.0, "may be no better than the logs"),  # 30 of the 45 are the evaluator's error
+        (45.0, 30.0, -18.0, "may be no better than the logs"),
+        (-2.0, 1.0, -18.0, "is no better than the logs"),
+    ],
+)
+def test_where_only_clones_are_known_policy_and_logs_are_compared_from_the_same_beginnings(
+    finished, copy, edit, gain, error, given, headline
+):
+    folder = copy(finished)
+
+    def clones(tuning):
+        tuning["trust"].update(verdict="trust", error=1e6)  # the width of the value says nothing about the difference
+        for entry in tuning["known"].values():
+            entry["clone"] = True
+        for tried in tuning["configurations"]:
+            tried["policies"]["logs"]["gain"] = {"value": given, "std_error": 1.0}
+
+    edit(folder / "tuning.json", clones)
+    recorded = {"value": gain, "std_error": error}
+    edit(folder / "selection.json", lambda s: [e.update(gain=recorded) for e in s["algorithms"].values()])
+    assert headline in said(folder).headline
+    assert any("than the logs earned from the same first observations" in line for line in said(folder).how_good)
 
 
 def test_the_estimate_is_compared_with_the_same_quantity_played(played, copy, edit):

@@ -151,7 +151,7 @@ def _print_explanation(e: Explanation, names: Sequence[str]) -> None:
     print(f"distance {e.distance:.6g} → reward {e.reward:.4f}\n")
     width = max(16, *map(len, names)) + 2
     print(f"{'feature':<{width}}{'here':>12}{'expert':>12}{'distance':>12}   (standardised units)")
-    for i in np.argsort(-e.per_feature, kind="stable").tolist():
+    for i in map(int, np.argsort(-e.per_feature, kind="stable")):
         numbers = e.features[i], e.nearest_features[i], e.per_feature[i]
         print(f"{printable(names[i]):<{width}}" + "".join(f"{each:>12.4f}" for each in numbers))
 

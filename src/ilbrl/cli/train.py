@@ -129,10 +129,8 @@ def _as_json(learned: Learned) -> dict[str, Any]:
 
 
 def _as_text(learned: Learned, run: TrainOptions) -> str:
-    fitted, what = (
-        learned.fitted,
-        f"{learned.agent}: {len(learned.policies)} policies × {learned.fitted.updates:,} updates",
-    )
+    fitted, count = learned.fitted, len(learned.policies)
+    what = f"{learned.agent}: {count} polic{'y' if count == 1 else 'ies'} × {fitted.updates:,} updates"
     left = fitted.updates - fitted.done_before
     if left == 0:
         longer = "" if isinstance(learned.labels, Logits) else "more --updates continue, "
@@ -145,5 +143,7 @@ def _as_text(learned: Learned, run: TrainOptions) -> str:
         fate = f"diverged at update {member['diverged_at']:,}" if member["diverged_at"] >= 0 else "fine"
         losses = " · ".join(f"{name} {value:.4g}" for name, value in member.items() if isinstance(value, float))
         lines.append(f"  {member['policy']}  {fate}  {losses}")
-    lines.append(f"next: ilbrl rollout --policy {learned.files[0]} --env … (or load it with ilbrl.Policy.load)")
+    file, logs = learned.files[0], f"--expert {run.expert} --logs {run.logs}"
+    lines.append(f"next: ilbrl evaluate --policy {file} {logs} … (what it is worth, from logs alone),")
+    lines.append(f"      ilbrl rollout --policy {file} --env … (where there is an environment), or ilbrl.Policy.load")
     return "\n".join(lines)

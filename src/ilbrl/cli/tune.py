@@ -39,7 +39,8 @@ STUDY is a TOML file or a preset: {presets}
   ilbrl tune paper --task hopper --executor ray --address auto --out runs/hopper
 
 Killed or stopped, the same command continues. docs/protocol.md explains it, with a study of your own logs.
-Exit code 1: nothing was selected, or the offline values cannot be trusted, or the policy is no better than the logs."""
+Exit code 1: nothing was selected, or the offline values cannot be trusted, or the policy is, or may be, no better
+than the logs."""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from ilbrl.base.errors import IlbrlError
 from ilbrl.learning.loggers import Log
 from ilbrl.ope.evidence import Evidence, Quantity
 from ilbrl.ope.policies import Evaluable
-from ilbrl.results.schema import NORMAL_95, Grade, Rule
+from ilbrl.results.schema import NORMAL_95, Gain, Grade, Rule
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class Estimate:
     parts: tuple[float, ...] = ()  # the value by each member or evaluation seed
     distance: float = float("nan")  # how far the policy leads from what the estimator learned from, in its own measure
     length: float = float("nan")  # mean steps of its episodes, where the estimator plays them
+    gain: Gain | None = None  # over the logs' own episodes from the same initial observations; None: not known
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -42,7 +43,14 @@ class Estimate:
         return self.value - half_width, self.value + half_width
 
     @staticmethod
-    def of(values: np.ndarray, verdict: str, rivals: bool = False, penalty: float = 0.0, **more: float) -> Estimate:
+    def of(
+        values: np.ndarray,
+        verdict: str,
+        rivals: bool = False,
+        penalty: float = 0.0,
+        distance: float = float("nan"),
+        length: float = float("nan"),
+    ) -> Estimate:
         """From [S, M] values by part and initial state.
 
         The variance of the mean is that over initial states / M and that over the parts: / S where they are repetitions
@@ -56,7 +64,15 @@ class Estimate:
         parts += [by_state.var(ddof=1) / len(by_state)] if len(by_state) > 1 else []
         error = float(np.sqrt(sum(parts))) if parts else float("nan")
         value = float(values.mean()) - penalty * spread**0.5
-        return Estimate(value, error, verdict, tuple(by_part.tolist()), **more)
+        return Estimate(value, error, verdict, tuple(by_part.tolist()), distance, length)
+
+    def over(self, values: np.ndarray, logged: np.ndarray) -> Estimate:
+        """With its gain: [S, M] values less [M] what the logs earned there, of rival parts; NaN: not the logs' own."""
+        own = np.isfinite(logged)
+        if own.sum() < 2:
+            return self
+        apart = Estimate.of(values[:, own] - logged[own], self.verdict, rivals=True)
+        return replace(self, gain=Gain(apart.value, apart.std_error))
 
 
 class Part(NamedTuple):

@@ -148,6 +148,8 @@ class Evidence:
     """name → further rows of that log, which policies were trained on: good for learning dynamics, not for values."""
     unsplit: frozenset[str] = frozenset()
     """Logs too small to be split: what is learnt from and what is held out are the same episodes."""
+    begun: tuple[tuple[str, Dataset], ...] = ()
+    """(name of a log, episodes) whose first observations are the initial ones; none where these were given."""
 
     @staticmethod
     def of(
@@ -159,6 +161,7 @@ class Evidence:
         demonstrations: Dataset | None = None,
         intrinsic: bool | None = None,
         notes: tuple[str, ...] = (),
+        unsplit: frozenset[str] = frozenset(),
     ) -> Evidence:
         """Evidence from named logs.
 
@@ -166,6 +169,7 @@ class Evidence:
         spec: by default the normaliser of all logs.
         demonstrations: the expert's steps that closeness is measured to; by default the log "expert".
         intrinsic: True: values of the intrinsic reward, whatever the logs carry. None: only where a log carries none.
+        unsplit: logs whose held-out episodes are also learnt from; they begin once.
         """
         logs = {name: data for name, data in logs.items() if len(data)}
         if not logs:
@@ -173,31 +177,31 @@ class Evidence:
         held_out = {name: data for name, data in (held_out or {}).items() if len(data)}
         union = concatenate(list(logs.values()))
         spec = spec or Spec.of(union)
-        starts = initial_observations
-        if starts is None:
-            first = [data.initial_observations for data in held_out.values()]
-            if sum(map(len, first)) < FEWEST_STARTS:
-                first += [data.initial_observations for data in logs.values()]
-            starts = np.concatenate(first)
-        if not len(starts):
-            raise IlbrlError(f"{union.source}: no initial observations to value policies at")
         every = (*logs.values(), *held_out.values())
         horizon = int(max(data.episode_lengths.max() for data in every))
         if intrinsic is None:
             intrinsic = any(data.rewards is None for data in every)
-        if not intrinsic:
+        closeness = None
+        if intrinsic:
+            expert = demonstrations if demonstrations is not None else logs.get("expert")
+            if expert is None:
+                raise IlbrlError(
+                    f"{union.source}: without rewards, policies are valued by their closeness to the expert, and no log"
+                    ' is called "expert"; name the expert\'s, or add a rewards column'
+                )
+            closeness = Closeness.to(expert, union, spec)
+            logs, held_out = ({name: closeness.label(data) for name, data in part.items()} for part in (logs, held_out))
+            note = "values are of the intrinsic reward, closeness to the expert's steps, and not of a task's reward"
+            notes = (*notes, note)
+        else:
             _require_rewards(union)
-            return Evidence(logs, held_out, starts, spec, horizon, None, notes)
-        expert = demonstrations if demonstrations is not None else logs.get("expert")
-        if expert is None:
-            raise IlbrlError(
-                f"{union.source}: without rewards, policies are valued by their closeness to the expert, and no log is"
-                ' called "expert"; name the expert\'s, or add a rewards column'
-            )
-        closeness = Closeness.to(expert, union, spec)
-        labelled = [{name: closeness.label(data) for name, data in part.items()} for part in (logs, held_out)]
-        note = "values are of the intrinsic reward, closeness to the expert's steps, and not of a task's reward"
-        return Evidence(labelled[0], labelled[1], starts, spec, horizon, closeness, (*notes, note))
+        starts, begun = initial_observations, ()
+        if starts is None:
+            begun = _begun(logs, held_out, unsplit)
+            starts = np.concatenate([data.initial_observations for _, data in begun])
+        if not len(starts):
+            raise IlbrlError(f"{union.source}: no initial observations to value policies at")
+        return Evidence(logs, held_out, starts, spec, horizon, closeness, notes, unsplit=unsplit, begun=begun)
 
     @staticmethod
     def holding_out(logs: Mapping[str, Dataset], rng: np.random.Generator | int = 0, **options: Any) -> Evidence:
@@ -241,12 +245,9 @@ class Evidence:
                 for name in apart
                 if not apart[name]
             ),
-        )
-        return replace(
-            evidence,
-            training={name: data for name, data in trained_on.items() if apart[name]},
             unsplit=frozenset(name for name in apart if not apart[name]),
         )
+        return replace(evidence, training={name: data for name, data in trained_on.items() if apart[name]})
 
     @property
     def reward(self) -> Reward:
@@ -273,6 +274,13 @@ class Evidence:
         """Of all logs, those included that policies were trained on."""
         return sum(len(data) for part in (self.logs, self.training) for data in part.values())
 
+    def logged_returns(self, quantity: Quantity, log: str = "logs") -> np.ndarray:
+        """[M] what this log's own episodes earned from each initial observation; NaN: another log's, or not known."""
+        if not self.begun:
+            return np.full(len(self.initial_observations), np.nan)
+        found = [np.where(data.complete & (name == log), quantity.returns(data), np.nan) for name, data in self.begun]
+        return np.concatenate(found)
+
     def rewarded(self, episodes: Dataset) -> Dataset:
         """Other episodes with the reward that is valued here."""
         return episodes if self.closeness is None else self.closeness.label(episodes)
@@ -282,6 +290,15 @@ class Evidence:
         assert self.union.rewards is not None
         low, high = min(float(self.union.rewards.min()), 0.0), max(float(self.union.rewards.max()), 0.0)
         return low / (1 - gamma), high / (1 - gamma)
+
+
+def _begun(
+    logs: Mapping[str, Dataset], held_out: Mapping[str, Dataset], unsplit: frozenset[str]
+) -> tuple[tuple[str, Dataset], ...]:
+    """(log, episodes) to begin where they did: those held out, and all others where these are few."""
+    if sum(data.num_episodes for data in held_out.values()) >= FEWEST_STARTS:
+        return tuple(held_out.items())
+    return (*held_out.items(), *((name, data) for name, data in logs.items() if name not in unsplit & held_out.keys()))
 
 
 def _require_rewards(union: Dataset) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from ilbrl.results.folder import Run
 from ilbrl.results.schema import Chosen
 from ilbrl.results.tables import Candidate
 
+Standing = Literal["better", "unsure", "no better"]
 PLAYED_BY_UNKNOWN = "An environment was played, but results.csv, which shows by whom, is missing or damaged"
 
 
@@ -99,15 +101,36 @@ def in_estimated_quantity(run: Run, candidate: Candidate) -> Mean | None:
     return Mean(float(np.mean(episodes)), error, NORMAL_95 * error, len(episodes))
 
 
-def better_than_logs(run: Run, score: Mean | None) -> bool | None:
-    """Whether the whole interval of the true score, or of the estimate where nothing was played, is above the logs.
+def gain_over_logs(run: Run) -> Mean | None:
+    """How much more than the logs' own episodes the policy earns from the same initial observations, by its estimate.
 
-    None where the worth of the logs is not known.
+    What a clone of the logs is given beyond the logs is the evaluator's error, and is taken off. None: not recorded,
+    or policies are known: how far they were missed says more.
+    """
+    known, tried, gain = run.tuning.known, run.tuning.chosen_evaluator, chosen(run).gain
+    if gain is None or tried is None or not all(each.clone for each in known.values()):
+        return None
+    of_logs = [name for name, each in known.items() if each.log == "logs"]
+    given = [own.gain.value for name in of_logs if (own := tried.policies.get(name)) is not None and own.gain]
+    if not given:
+        return None
+    return Mean(gain.value - max(0.0, *given), gain.std_error, NORMAL_95 * gain.std_error, 1)
+
+
+def against_logs(run: Run, score: Mean | None) -> Standing | None:
+    """How the true score, or the estimate where nothing was played, stands to the logs.
+
+    better: its whole interval is above them. unsure: it is above them, but the interval reaches down to them. None:
+    the worth of the logs is not known.
     """
     ours, logs = score, reference_score(run, "logs")
-    if ours is None:
+    if ours is None and (ours := gain_over_logs(run)) is not None:
+        logs = 0.0
+    elif ours is None:
         ours, logs = estimated(run), known_truth(run, "logs")
-    return None if ours is None or logs is None else ours.clearly_above(logs)
+    if ours is None or logs is None:
+        return None
+    return "better" if ours.clearly_above(logs) else "unsure" if ours.value > logs else "no better"
 
 
 def how_good(run: Run, algorithm: str) -> tuple[str, ...]:
@@ -161,8 +184,13 @@ def _from_logs(run: Run, algorithm: str) -> Iterator[str]:
         yield f"In the environment this quantity was {plus_minus(same.value, same.half_width)}."
     if seeds_played(run, algorithm) is not None:
         return
-    if estimate is not None:
-        yield from _placed(estimate, known_truth(run, "logs"), known_truth(run, "expert"))
+    gain, logs = gain_over_logs(run), known_truth(run, "logs")
+    if gain is not None and logs is not None:
+        much = f"{plus_minus(abs(gain.value), gain.half_width)} {'more' if gain.value > 0 else 'less'}"
+        chance = "" if gain.value <= 0 or gain.clearly_above(0.0) else ": the difference may be chance"
+        yield f"That is {much} than the logs earned from the same first observations ({number(logs)} in all){chance}."
+    elif estimate is not None:
+        yield from _placed(estimate, logs, known_truth(run, "expert"))
     if run.played:
         yield f"{PLAYED_BY_UNKNOWN}, so this estimate is all there is to show."
     else:

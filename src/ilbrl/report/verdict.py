@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from ilbrl.report.deployed import better_than_logs, chosen, file_played, how_good, seeds_played
+from ilbrl.report.deployed import against_logs, chosen, file_played, how_good, seeds_played
 from ilbrl.report.pictures import display
 from ilbrl.report.scoreboard import selection_regret
 from ilbrl.report.statistics import NORMAL_95, Mean
@@ -23,6 +23,7 @@ TRUST: dict[str | None, tuple[Grade, str]] = {
     "distrust": ("bad", "The offline numbers cannot be trusted."),
 }
 UNKNOWN_TRUST: tuple[Grade, str] = ("care", "How far to trust the offline numbers is not known.")
+NARROWER = "More episodes would narrow the interval: of the logs, or of the policy where it may be played (--task)."
 FEW_KNOWN = 4
 """Fewer known policies can be put into the right order by luck: two by tossing a coin."""
 
@@ -55,13 +56,16 @@ def verdict(run: Run) -> Verdict:
     file, seeds = file_played(run, overall.algorithm), seeds_played(run, overall.algorithm)
     score = file.mean if file else seeds
     headline = f"Deploy {name}"
-    if better_than_logs(run, score) is False:
-        grade, headline = "bad", f"{name} is no better than the logs"
+    standing = against_logs(run, score)
+    if standing in ("no better", "unsure"):
+        be = "is" if standing == "no better" else "may be"
+        grade, headline = "bad", f"{name} {be} no better than the logs"
     elif grade == "bad":
         headline = f"{name}, but do not rely on it"
     elif grade == "good" and any(_better_played(run, clearly=True)):
         grade = "care"
-    return Verdict(grade, headline, which, how_good(run, overall.algorithm), trusted, _changes(run), score, seeds)
+    changes = (*([NARROWER] if standing == "unsure" else []), *_changes(run))
+    return Verdict(grade, headline, which, how_good(run, overall.algorithm), trusted, changes, score, seeds)
 
 
 def _changes(run: Run) -> tuple[str, ...]:

@@ -135,6 +135,17 @@ class DataRecord:
 
 
 @dataclass(frozen=True)
+class Gain:
+    """How much more a policy earns, by its estimate, than the logs' own episodes from the same initial observations.
+
+    Both begin alike, so that good and bad beginnings are no part of its error; the disagreement of models is.
+    """
+
+    value: float
+    std_error: float
+
+
+@dataclass(frozen=True)
 class KnownEstimate:
     """What a setting of the estimator says of one known policy."""
 
@@ -144,6 +155,7 @@ class KnownEstimate:
     truth_std_error: float | None = None
     verdict: str | None = None
     per_seed: tuple[float | None, ...] = ()  # by evaluation seed, or by member of the ensemble
+    gain: Gain | None = None  # over the logs; None: not known
 
 
 @dataclass(frozen=True)
@@ -268,6 +280,7 @@ class EvaluatedPolicy:
     policy_seed: int
     distance: float | None  # from the data
     estimates: tuple[EstimateRecord, ...]
+    gain: Gain | None = None  # over the logs; None: not known
 
 
 @dataclass(frozen=True)
@@ -296,6 +309,7 @@ class Chosen:
     hyperparameters: dict[str, Any] = field(default_factory=dict)
     value: float | None = None
     value_std_error: float | None = None
+    gain: Gain | None = None  # over the logs, mean of its seeds; None: not known
     eligible: int | None = None  # how many configurations are
     converged_share: float | None = None
     best_seed: int | None = None

@@ -15,6 +15,7 @@ from ilbrl.results.schema import (
     CONVERGENCE,
     EstimateRecord,
     EvaluatedRecord,
+    Gain,
     Grade,
     Score,
     Scores,
@@ -99,6 +100,7 @@ class Candidate:
     counted: tuple[Grade, ...] = ("sound",)  # the grades of those that count
     penalty: float = 0.0  # standard deviations over those by which they are lowered
     distance: float | None = None  # from the data; None where it is not known
+    gain: Gain | None = None  # over the logs; not in results.csv
     selected: bool = False
     true: Score | None = None
     policy: Path | None = None
@@ -190,6 +192,7 @@ def candidates_of_jobs(trained: Mapping[Path, TrainedRecord], evaluated: Iterabl
                     diverged=m.diverged_at >= 0,
                     estimates=of_policy.estimates if of_policy else (),
                     distance=of_policy.distance if of_policy else None,
+                    gain=of_policy.gain if of_policy else None,
                     policy=folder / m.policy,
                     updates=record.updates,
                     seconds=record.seconds,

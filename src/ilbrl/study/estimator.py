@@ -182,6 +182,7 @@ def _tried(number: int, found: ope.Calibration) -> TriedSetting:
                 found.truths[name].std_error,
                 estimate.verdict,
                 estimate.parts,
+                estimate.gain,
             )
             for name, estimate in estimates.items()
         }

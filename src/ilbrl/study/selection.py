@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ilbrl.results.schema import Chosen, Grade, Overall, Ranked, Rule, Selection
+from ilbrl.results.schema import Chosen, Gain, Grade, Overall, Ranked, Rule, Selection
 from ilbrl.results.tables import Candidate, lowered_mean
 
 SOUND: tuple[Grade | None, ...] = ("sound", None)
@@ -39,6 +39,7 @@ class Judged(NamedTuple):
     configuration: int
     value: float | None  # None: no evaluation counts
     value_std_error: float | None  # over policy seeds
+    gain: Gain | None  # over the logs
     converged_share: float  # of its policy seeds, those that have a value to count
     eligible: bool
     best_seed: int | None
@@ -116,6 +117,7 @@ def judge_by_converged(
         configuration=seeds[0].configuration,
         value=float(np.average(list(means.values()), weights=counts)) if means else None,
         value_std_error=_std_error(list(means.values())),
+        gain=mean_gain(seeds),
         converged_share=share,
         eligible=share >= 0.5 and bool(means),
         best_seed=max(settled, key=lambda seed: means[seed]) if settled else None,
@@ -133,11 +135,21 @@ def judge_by_all(seeds: Sequence[Candidate], lowest: float | None, penalty: floa
         configuration=seeds[0].configuration,
         value=float(np.mean(values)) if means else None,
         value_std_error=_std_error(values),
+        gain=mean_gain(seeds),
         converged_share=share,
         eligible=share >= 0.5,
         best_seed=max(means, key=lambda seed: means[seed]) if means else None,
         hyperparameters=seeds[0].hyperparameters,
     )
+
+
+def mean_gain(seeds: Sequence[Candidate]) -> Gain | None:
+    """Over the seeds that have one. They are valued by the same models, so that their own errors do not average out."""
+    gains = [c.gain for c in seeds if c.gain is not None]
+    if not gains:
+        return None
+    values, errors = [gain.value for gain in gains], [gain.std_error for gain in gains]
+    return Gain(float(np.mean(values)), float(np.hypot(np.mean(errors), _std_error(values) or 0.0)))
 
 
 def _std_error(values: Sequence[float]) -> float | None:
@@ -165,6 +177,7 @@ def _entry(table: JudgedAlgorithm, won: Judged | None) -> Chosen:
         hyperparameters=dict(won.hyperparameters),
         value=won.value,
         value_std_error=won.value_std_error,
+        gain=won.gain,
         eligible=eligible,
         converged_share=won.converged_share,
         best_seed=won.best_seed,

@@ -173,7 +173,8 @@ def estimate(
         rollouts, parts, seconds = played[replace(config, penalty=1.0, penalties=())]
         amount = quantity(config, evidence)
         full = min(usual, amount.horizon or usual)
-        estimates = {name: _estimate(_of(rollouts, p), config.penalty, full) for p, name in enumerate(policies)}
+        logged = evidence.logged_returns(amount)[_starts(evidence, config)]
+        estimates = {name: _estimate(_of(rollouts, p), config.penalty, full, logged) for p, name in enumerate(policies)}
         found.append(Estimates(ESTIMATOR.name, config, amount, estimates, VERDICTS, seconds, parts, MEASURE))
     return found
 
@@ -193,14 +194,21 @@ def _of(rollouts: Imagined, policy: int) -> _Episodes:
     return _Episodes(*(getattr(rollouts, name)[policy] for name in _Episodes._fields))
 
 
-def _estimate(episodes: _Episodes, penalty: float, usual_length: float) -> Estimate:
+def _estimate(episodes: _Episodes, penalty: float, usual_length: float, logged: np.ndarray) -> Estimate:
+    """logged: [M] what the logs earned from the same initial observations."""
     values = episodes.unpenalised - penalty * (episodes.unpenalised - episodes.returns)
     distance, length = float(episodes.disagreement.mean()), float(episodes.lengths.mean())
     if not np.isfinite(values).all():
         return Estimate(float("nan"), float("nan"), "broken", (), distance, length)
     far = distance > OUTSIDE or episodes.outside.mean() > CLIPPED or episodes.strange.mean() > STRANGE_SHARE
     word = "outside" if far else "ends early" if length < EARLY * usual_length else "fine"
-    return Estimate.of(values, word, rivals=True, distance=distance, length=length)
+    return Estimate.of(values, word, rivals=True, distance=distance, length=length).over(values, logged)
+
+
+def _starts(evidence: Evidence, config: Config) -> np.ndarray:
+    """[M] numbers of the initial observations that policies are played from."""
+    available = len(evidence.initial_observations)
+    return np.linspace(0, available - 1, min(config.starts, available)).astype(int)
 
 
 def _play(
@@ -212,8 +220,7 @@ def _play(
     quiet: bool,
 ) -> Imagined:
     """Rollouts of all policies; those that sample their actions are played apart from the others."""
-    first = evidence.initial_observations
-    starts = first[np.linspace(0, len(first) - 1, min(config.starts, len(first))).astype(int)]
+    starts = evidence.initial_observations[_starts(evidence, config)]
     score = None if evidence.closeness is None else _score(evidence.closeness, ensemble)
     fields = np.empty((len(Imagined._fields), len(policies), ensemble.members, len(starts)))
     for sampled in (False, True):
