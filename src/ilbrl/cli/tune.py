@@ -163,9 +163,9 @@ def _scoreboard(result: StudyResult) -> list[str]:
     """A line per algorithm and known policy: offline value, what its own episodes say, what was played."""
     evaluator, final = result.tuning.chosen_evaluator, result.final or Scores()
     scored = any(score.score is not None for score in final.scores)
-    lines = [
-        _row("", "offline value", "its episodes", f"true {'score' if scored else 'return'}" if result.final else "")
-    ]
+    clones = any(known.clone for known in result.tuning.known.values())
+    true = f"true {'score' if scored else 'return'}" if result.final else ""
+    lines = [_row("", "offline value", "its log's own" if clones else "its episodes", true)]
     for name, entry in result.selection.algorithms.items():
         lines.append(_row(name, _offline(result, entry), "", _number(true_score(result, name, scored))))
     for name, known in (evaluator.policies if evaluator else {}).items():

@@ -53,7 +53,7 @@ def require_healthy(
     purpose: Purpose = "imitation",
     warn: Callable[[str], None] = lambda said: None,
 ) -> list[Finding]:
-    """Raise IlbrlError on the first error in either dataset; else the remaining findings.
+    """Raise IlbrlError on the first error in either dataset; else the remaining findings about `dataset`.
 
     warn: takes a sentence per warning, which names the dataset it is about.
     """
@@ -69,7 +69,7 @@ def require_healthy(
         for finding in findings:
             if finding.grade == "warning":
                 warn(f"{whose.source}: {finding.message}")
-    return [finding for _, findings in examined for finding in findings]
+    return examined[0][1]
 
 
 def _check_rewards(dataset: Dataset, purpose: Purpose) -> Iterator[Finding]:

@@ -56,6 +56,11 @@ def seeds_played(run: Run, algorithm: str) -> Mean | None:
     return over_seeds(found) if found else None
 
 
+def only_clones(run: Run) -> bool:
+    """Whether clones of the logs stand in for policies of known value."""
+    return bool(run.tuning.known) and all(known.clone for known in run.tuning.known.values())
+
+
 def known_miss(run: Run) -> float | None:
     """How far the evaluator missed the known policies: root mean square of estimate less truth.
 
@@ -63,7 +68,7 @@ def known_miss(run: Run) -> float | None:
     may be missed by its own fault: where only clones are known, the evaluator's error alone counts.
     """
     tried, trust = run.tuning.chosen_evaluator, run.tuning.trust
-    if trust is not None and run.tuning.known and all(known.clone for known in run.tuning.known.values()):
+    if trust is not None and only_clones(run):
         return trust.error
     pairs = [(p.estimate, p.truth) for p in tried.policies.values()] if tried else []
     missed = [estimate - truth for estimate, truth in pairs if estimate is not None and truth is not None]
@@ -107,10 +112,10 @@ def gain_over_logs(run: Run) -> Mean | None:
     What a clone of the logs is given beyond the logs is the evaluator's error, and is taken off. None: not recorded,
     or policies are known: how far they were missed says more.
     """
-    known, tried, gain = run.tuning.known, run.tuning.chosen_evaluator, chosen(run).gain
-    if gain is None or tried is None or not all(each.clone for each in known.values()):
+    tried, gain = run.tuning.chosen_evaluator, chosen(run).gain
+    if gain is None or tried is None or not only_clones(run):
         return None
-    of_logs = [name for name, each in known.items() if each.log == "logs"]
+    of_logs = [name for name, each in run.tuning.known.items() if each.log == "logs"]
     given = [own.gain.value for name in of_logs if (own := tried.policies.get(name)) is not None and own.gain]
     if not given:
         return None
@@ -177,7 +182,8 @@ def _from_logs(run: Run, algorithm: str) -> Iterator[str]:
     """The estimate, and the same quantity as it was played."""
     estimate, missed, file = estimated(run), known_miss(run), file_of(run, algorithm)
     if estimate is not None:
-        how = "" if missed is None else f"; known policies were missed by {number(missed)}"
+        whom = "the best clone misses its log's episodes by" if only_clones(run) else "known policies were missed by"
+        how = "" if missed is None else f"; {whom} {number(missed)}"
         yield f"Estimated {quantity(run)}: {plus_minus(estimate.value, estimate.half_width)} (from logs alone{how})."
     same = in_estimated_quantity(run, file) if file else None
     if same is not None:

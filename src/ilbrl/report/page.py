@@ -10,7 +10,7 @@ import numpy as np
 
 from ilbrl import __version__
 from ilbrl.base.files import written_whole
-from ilbrl.report.deployed import known_miss, offline_label, quantity
+from ilbrl.report.deployed import known_miss, offline_label, only_clones, quantity
 from ilbrl.report.formats import score_table
 from ilbrl.report.pictures import Picture, Series, display
 from ilbrl.report.pictures.runs import of_run
@@ -82,6 +82,7 @@ def _run(index: int, run: Run, summary: Summary, own: dict[str, Picture]) -> dic
         "moving": chosen is not None and chosen.moving,
         "pictures": own,
         "training": [name for name in own if name.startswith("training-")],
+        "clones": only_clones(run),
         "known": run.tuning.chosen_evaluator.policies if run.tuning.chosen_evaluator else {},
         "regret": selection_regret(run),
         "logs": reference_score(run, "logs"),

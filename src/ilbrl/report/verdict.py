@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from ilbrl.report.deployed import against_logs, chosen, file_played, how_good, seeds_played
+from ilbrl.report.deployed import against_logs, chosen, file_played, how_good, only_clones, seeds_played
 from ilbrl.report.pictures import display
 from ilbrl.report.scoreboard import selection_regret
 from ilbrl.report.statistics import NORMAL_95, Mean
@@ -130,7 +130,9 @@ def _regrets(run: Run) -> Iterator[str]:
 
 def _few_known(run: Run) -> Iterator[str]:
     known = len(run.tuning.known)
-    if 0 < known < FEW_KNOWN:
+    if only_clones(run):
+        yield "The evaluator was checked on clones alone; policies of known value would say more (--known)."
+    elif 0 < known < FEW_KNOWN:
         policies = several(known, "known policy", "known policies")
         yield f"The evaluator was checked on only {policies}; more would say more."
 

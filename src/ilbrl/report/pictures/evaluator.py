@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ilbrl.report.deployed import quantity
+from ilbrl.report.deployed import only_clones, quantity
 from ilbrl.report.pictures import (
     GRADES,
     STYLES,
@@ -29,6 +29,10 @@ from ilbrl.results.folder import Run
 from ilbrl.results.schema import Grade, KnownEstimate, TriedSetting
 from ilbrl.results.tables import Curve
 
+OF_CLONES = (
+    "What clones are worth by the models, against the episodes they were cloned from: below the dashed line the clone"
+    " may be at fault as well as the models, above it they are too hopeful. Bars are 95 % intervals."
+)
 SEEN, BLIND = "with its own logs", "without its own logs"
 
 
@@ -52,6 +56,9 @@ def calibration(run: Run) -> Picture | None:
     if chosen is None:
         return None
     seen, unseen = _points(chosen.policies), _points(chosen.unseen)
+    if seen and only_clones(run):
+        of_log = f"{quantity(run)}, as logged"
+        return replace(estimates_against_truth(seen), title="Clones against their logs", says=OF_CLONES, x=of_log)
     if unseen:
         return predicted(seen + unseen, [False] * len(seen) + [True] * len(unseen), quantity(run))
     return estimates_against_truth(seen, quantity(run)) if seen else None
