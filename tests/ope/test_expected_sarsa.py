@@ -141,6 +141,7 @@ def test_disagreeing_seeds_lower_the_value_and_widen_the_interval():
 def test_a_gain_is_paired_with_what_was_logged_from_the_same_beginnings():
     values = np.array([[9.0, 101.0, 13.0], [11.0, 103.0, 15.0]])  # by model; a good beginning in the middle
     gain = ope.Estimate.of(values, "fine", rivals=True).over(values, np.array([5.0, 98.0, np.nan])).gain
+    assert gain is not None
     assert gain.value == 4.5  # (4, 3) by one model, (6, 5) by the other
     assert gain.std_error == pytest.approx(np.sqrt(2.0 + 0.5 / 2))
     assert ope.Estimate.of(values, "fine").over(values, np.array([np.nan, 1.0, np.nan])).gain is None
