@@ -70,7 +70,7 @@ def test_columns_of_any_name() -> None:
     ("text", "message"),
     [
         ("", "cannot be read as CSV"),
-        ("a,b\n1,2\n", "has no field 'observations', only a, b; say which it is"),
+        ("a,b\n1,2\n", "has no field 'observations', only a, b; say which is which"),
         ("obs_0,action_0\n1,2\nhigh,2\n", "'obs_0' holds 'high' in row 1, not numbers"),
         ("obs_0,action_0,action_0\n1,2,3\n", "column 'action_0' for actions stands there twice"),
         ("obs_0,action_0\n", "holds no transitions"),
