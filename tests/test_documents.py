@@ -214,7 +214,7 @@ def brought(tmp_path, request) -> Callable[[str], dict[str, Any]]:
             run("hopper", request.getfixturevalue("played"))
         elif page == "docs/report.md":
             for task in ("hopper", "ant"):
-                run(task, ROOT / "docs" / "results" / "locomotion" / task)
+                run(task, ROOT / "tests" / "results" / "earlier_study" / task)
         return {}
 
     return bring

@@ -8,11 +8,13 @@ import pytest
 from benchmarks import offline_choice, results_table, study_regret
 
 from ilbrl.report.formats import markdown
+from ilbrl.report.scoreboard import selection_regret
 from ilbrl.report.summary import summarise
 from ilbrl.results.folder import read_runs
 
 DOCS = Path(__file__).parents[1] / "docs"
-FOLDERS = [DOCS / "results" / "locomotion" / task for task in ("hopper", "halfcheetah", "walker2d", "ant")]
+TASKS = ("hopper", "halfcheetah", "walker2d", "ant")
+FOLDERS = {count: [DOCS / "results" / "locomotion" / f"{task}-{count}" for task in TASKS] for count in (18, 2)}
 
 
 @pytest.fixture(scope="module")
@@ -53,11 +55,29 @@ def test_how_well_offline_values_choose(page):
 
 
 def test_the_regret_of_selection(page):
-    runs = read_runs(FOLDERS)
-    assert {*study_regret.within(runs), *study_regret.between(runs)} <= set(page)
+    runs = read_runs([folder for folders in FOLDERS.values() for folder in folders])
+    lines = {*study_regret.of_ilbrl(runs), *study_regret.of_every_algorithm(runs), *study_regret.between(runs)}
+    assert lines <= set(page)
 
 
-def test_the_scores_of_the_study(page):
-    rows = [line for line in markdown(summarise(FOLDERS)).splitlines() if line.startswith(("| ", "|  "))]
+@pytest.mark.parametrize("episodes", [18, 2])
+def test_the_scores_of_the_studies(page, episodes):
+    text = markdown(summarise(FOLDERS[episodes]))
+    rows = [line for line in text[text.index("## True scores") :].splitlines() if line.startswith(("| ", "|  "))]
     assert len(rows) == 8
     assert set(rows) <= set(page)
+
+
+@pytest.mark.parametrize("file", [DOCS / "results.md", DOCS.parent / "README.md"])
+def test_sentences_about_the_studies_have_their_numbers(file):
+    text = " ".join(file.read_text().split())
+    for folders in FOLDERS.values():
+        chosen = [selection_regret(run)["ilbrl"] for run in read_runs(folders)]
+        scores = [f"{regret.configurations[regret.chosen].value:.1f}" for regret in chosen]
+        assert f"{', '.join(scores[:3])} and {scores[3]}" in text
+
+
+def test_no_candidate_was_played_before_selection():
+    for run in read_runs([folder for folders in FOLDERS.values() for folder in folders]):
+        assert run.audit.environment_calls["candidates_before_selection"] == 0
+        assert run.audit.commit == "1da9779"

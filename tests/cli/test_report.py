@@ -10,7 +10,7 @@ import pytest
 
 from ilbrl.cli import main
 
-COMMITTED = Path(__file__).parents[2] / "docs" / "results" / "locomotion"
+COMMITTED = Path(__file__).parents[1] / "results" / "earlier_study"
 GOOD, BAD = COMMITTED / "halfcheetah", COMMITTED / "walker2d"  # better than the logs, and not
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from ilbrl.report import summarise
 
-COMMITTED = Path(__file__).parents[2] / "docs" / "results" / "locomotion"
+COMMITTED = Path(__file__).parents[1] / "results" / "earlier_study"
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,10 @@ import pytest
 from ilbrl.base.errors import IlbrlError
 from ilbrl.results import read_run, read_runs
 
-COMMITTED = Path(__file__).parents[2] / "docs" / "results"
+COMMITTED = [
+    *(Path(__file__).parents[2] / "docs" / "results").glob("*/*/audit.json"),
+    *(Path(__file__).parent / "earlier_study").glob("*/audit.json"),
+]
 
 
 @pytest.fixture
@@ -48,14 +51,14 @@ def test_a_whole_folder_is_read_without_complaint(played, tiny):
     assert run.played
 
 
-@pytest.mark.parametrize("folder", sorted(COMMITTED.glob("*/*/audit.json")), ids=lambda path: str(path.parent)[-20:])
+@pytest.mark.parametrize("folder", sorted(COMMITTED), ids=lambda path: str(path.parent)[-20:])
 def test_committed_folders_stay_readable(folder):
     run = read_run(folder.parent)
     assert all("is not there" in what for what in run.missing)  # large tables are not committed everywhere
     assert set(run.data.datasets) == set(run.references) == {"expert", "logs"}
     assert run.data.labels is not None
     assert len(run.data.labels.logs) == len(run.data.labels.bins) - 1
-    assert all(c.true_score is not None for c in run.candidates if not c.diverged)
+    assert all(c.true_score is not None for c in run.candidates if c.selected)
 
 
 def test_a_candidate_sums_up_its_evaluations(copy):

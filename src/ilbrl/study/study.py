@@ -80,6 +80,9 @@ class Data:
     """Half expert, half logs: initial states to estimate values at, and the known policies' true returns."""
     reading: Reading = field(default_factory=Reading)
     """What the files do not say themselves."""
+    evaluation_shares: bool = False
+    """The estimator also learns from what the algorithms learn from. Models of the dynamics gain by more rows, and more
+    by rows where the policies have learned to be; estimators that fit values should see other rows."""
 
 
 @dataclass(frozen=True)
