@@ -18,7 +18,7 @@ def file(tmp_path) -> Path:
             "agent": "ilbrl", "seed": 3, "updates": 250_000, "diverged_at": -1, "config": {"lam": 1.25, "tau": 0.005},
             "expert": {"source": "demos.npz", "content_hash": "12ab"}, "logs": {"source": "logs.csv"},
             "study": "mine", "task": "hopper", "configuration": 2, "offline_value": 231.4567,
-            "offline_interval": [210.0, 250.5], "offline_quantity": "return of an episode", "trust": "usable",
+            "offline_quantity": "return of an episode", "trust": "usable",
             "versions": {"ilbrl": "0.1.0"}, "commit": "abc123",
             "observation_columns": ["angle", "speed"], "remark": "\x1b[2Jgone\nnew line",
         },
@@ -38,7 +38,7 @@ def test_show_tells_what_a_file_is(file, capsys):
         "expert        demos.npz, content 12ab",
         "logs          logs.csv, content None",
         "from          study mine, task hopper, configuration 2",
-        "offline value 231.457, interval 210 to 250.5 (return of an episode)",
+        "offline value 231.457 (return of an episode)",
         "verdict       usable",
         r"remark        \x1b[2Jgone\nnew line",  # what a stranger wrote cannot move the cursor
         "code          ilbrl 0.1.0, commit abc123",
@@ -52,8 +52,11 @@ def test_show_for_machines(file, capsys):
     assert main(["policy", "show", str(file), "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert (facts["layers"], facts["layer_norm"], facts["obs_high"]) == ([2, 2, 2], [True], [1.0, 1.0])
-    assert facts["metadata"]["offline_interval"] == [210.0, 250.5]
+    assert facts["metadata"]["offline_value"] == 231.4567
     assert len(facts["sha256"]) == 64
+    Policy.load(file).with_metadata(offline_value=float("nan")).save(file)
+    assert main(["policy", "show", str(file), "--json"]) == 0
+    assert "NaN" not in capsys.readouterr().out
 
 
 def test_a_built_in_policy_and_one_that_diverged(tmp_path, capsys):

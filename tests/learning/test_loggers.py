@@ -36,6 +36,13 @@ def test_json_lines_replace_what_a_continued_run_repeats(tmp_path):
     assert lines[1]["loss"] == [0.5, 1.0]
 
 
+def test_json_lines_are_json_where_a_member_has_diverged(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    json_lines(tmp_path / "metrics.jsonl")({**RECORDS[0], "loss": np.array([np.nan, 2.0])})
+    assert "NaN" not in (tmp_path / "metrics.jsonl").read_text()
+    assert pandas.read_json(tmp_path / "metrics.jsonl", lines=True)["loss"][0] == [None, 2.0]
+
+
 def test_json_lines_survive_a_disk_that_is_full_when_they_are_continued(tmp_path, monkeypatch):
     path = tmp_path / "metrics.jsonl"
     for record in RECORDS:

@@ -65,6 +65,7 @@ def test_commands_can_be_copied():
         (one_line, "a\nb\x1b[31mc\u202ed", "a b\ufffd[31mc\ufffdd"),
         (in_markdown, "a|b *c* <i>", r"a\|b \*c\* \<i\>"),
         (in_markdown, "actor_lr of _x_", r"actor_lr of \_x\_"),
+        (in_markdown, "$x$", r"\$x\$"),
         (in_markdown, "see https://e.example", r"see https\://e.example"),
         (tex, "50 % of a_b & {c} ± 歩", r"50 \% of a\_b \& \{c\} $\pm$ ?"),
         (tex, r"~^\<", r"\textasciitilde{}\textasciicircum{}\textbackslash{}\textless{}"),

@@ -28,6 +28,15 @@ def test_ends_of_another_kind_are_less_like_the_experts():
     np.testing.assert_array_equal(likeness(np.array([[5.0], [6.0]]), np.array([[5.0], [5.0]])), [1, 0])  # σ = 0
 
 
+def test_many_ends_are_compared_with_some_of_the_experts(monkeypatch):
+    experts, ends = np.random.default_rng(0).normal(size=(60, 2)), np.random.default_rng(1).normal(size=(50, 2))
+    whole = likeness(ends, experts)
+    monkeypatch.setattr("ilbrl.rewards.ends.BLOCK", 7)
+    np.testing.assert_array_equal(likeness(ends, experts), whole)
+    monkeypatch.setattr("ilbrl.rewards.ends.MOST_EXPERTS", 30)
+    np.testing.assert_allclose(likeness(ends, experts), whole, atol=0.15)
+
+
 @pytest.mark.parametrize(
     ("ends", "expert_arrives", "applies"),
     [("auto", True, True), ("auto", False, False), ("failure", True, False), ("success", False, False)],

@@ -125,11 +125,12 @@ def test_the_time_ahead_is_in_proportion_to_updates_and_to_the_machine(tiny):
     (_, bc), (_, twice) = (training_jobs(study, parts) for study in (tiny, longer))
     bare = replace(tiny, evaluation=Evaluation("importance"))  # costs no update
     fixed = 2 * COMPILING
-    once = seconds_of(bc, bare, parts, 1e6) - fixed
+    spec = parts.evidence.spec
+    once = seconds_of(bc, bare, spec, 1e6) - fixed
     # 4 members × 40 updates of batches of 16; networks 3 → 8 → 8 → 1 with biases, kept four times: see State
     assert once == pytest.approx(4 * 40 * 2 * 16 * 4 * (4 * 8 + 9 * 8 + 9) / 1e6, rel=0.02)
-    assert seconds_of(twice, bare, parts, 1e6) - fixed == pytest.approx(2 * once)
-    assert seconds_of(bc, bare, parts, 2e6) - fixed == pytest.approx(once / 2)
+    assert seconds_of(twice, bare, spec, 1e6) - fixed == pytest.approx(2 * once)
+    assert seconds_of(bc, bare, spec, 2e6) - fixed == pytest.approx(once / 2)
 
 
 def test_warnings_are_about_the_policies_that_were_selected():

@@ -119,7 +119,7 @@ def convert(
 def make(
     name: Positional[Annotated[str, arg(metavar="NAME")]], /, transitions: int | None = None, seed: int = 0
 ) -> int:
-    """Collect a built-in dataset into the cache: hopper, halfcheetah, walker2d or ant / expert, medium or random.
+    """Collect a built-in dataset into the cache: a task (hopper, cartpole, …) / expert, medium, random or rung1 to 3.
 
     Example: ilbrl data make hopper/medium --transitions 1000000 --seed 0
 

@@ -92,7 +92,7 @@ def main(words: list[str]) -> int:
         features = standard_features(spec, action_distance=args.action_distance)
         explanation = explain(labels, expert, logs, features, args.explain)
     if args.json:
-        print(json.dumps(_as_json(labels, explanation, _feature_names(expert)), indent=1))
+        print(json.dumps(to_plain(_as_json(labels, explanation, _feature_names(expert))), indent=1))
         return 0
     _print(labels, expert, logs, args.out)
     if explanation is not None:
@@ -166,7 +166,7 @@ def _print_logits(judged: Logits, args: LabelOptions) -> None:
             "mean_log_odds": {name: float(logits.mean()) for name, logits in parts.items()},
             "judged_expert": {name: float((logits > 0).mean()) for name, logits in parts.items()},
         }
-        print(json.dumps(summary, indent=1))
+        print(json.dumps(to_plain(summary), indent=1))
         return
     for name, logits in parts.items():
         low, middle, high = np.quantile(logits, [0.05, 0.5, 0.95])

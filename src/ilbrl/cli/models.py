@@ -13,6 +13,7 @@ import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, UseAppendAction, arg
 
 from ilbrl.base.errors import IlbrlError, printable
+from ilbrl.base.records import to_plain
 from ilbrl.cli.named import load_named, refuse_input
 from ilbrl.data.benchmark import find_policy
 from ilbrl.learning.config import check_value
@@ -135,7 +136,7 @@ def _show(learned: Any, file: Path, values: dict[str, Any], json: bool) -> None:
             "errors": asdict(learned.errors),
             "policies": values,
         }
-        print(json_format.dumps(facts, indent=1))
+        print(json_format.dumps(to_plain(facts), indent=1))
         return
     from rich.console import Console
     from rich.markup import escape

@@ -12,6 +12,7 @@ import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from ilbrl.base.errors import printable
+from ilbrl.base.records import to_plain
 from ilbrl.cli.named import refuse_input
 from ilbrl.data.benchmark import find_policy
 from ilbrl.policy import Policy
@@ -28,7 +29,7 @@ examples:
 
 What = Annotated[str, arg(metavar="FILE|NAME")]
 _TOLD = {"agent", "seed", "updates", "diverged_at", "config", "expert", "logs", "study", "task", "configuration"} | {
-    "offline_value", "offline_interval", "offline_quantity", "trust", "device", "versions", "commit", "action_names",
+    "offline_value", "offline_quantity", "trust", "device", "versions", "commit", "action_names",
     "observation_columns", "action_columns"
 }  # fmt: skip
 
@@ -53,7 +54,7 @@ def show(policy: Positional[What], /, json: bool = False) -> int:
     found = find_policy(policy)
     sha256 = stored_checksum(Path(policy)) if Path(policy).is_file() else None
     if json:
-        print(json_format.dumps(_facts(policy, found, sha256), indent=1))
+        print(json_format.dumps(to_plain(_facts(policy, found, sha256)), indent=1))
     else:
         lines = (f"  {printable(label):<13} {printable(text)}" for label, text in _text(found, sha256))
         print("\n".join([printable(policy), *lines]))
@@ -173,9 +174,8 @@ def _origin(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _worth(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if "offline_value" in told:
-        interval = f", interval {_words(told['offline_interval'])}" if told.get("offline_interval") else ""
         quantity = f" ({told['offline_quantity']})" if told.get("offline_quantity") else ""
-        yield "offline value", f"{_words(told['offline_value'])}{interval}{quantity}"
+        yield "offline value", f"{_words(told['offline_value'])}{quantity}"
     if "trust" in told:
         yield "verdict", _words(told["trust"])
 

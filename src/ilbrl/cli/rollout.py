@@ -10,6 +10,7 @@ import tyro
 from tyro.conf import FlagCreatePairsOff, arg
 
 from ilbrl.base.errors import IlbrlError
+from ilbrl.base.records import to_plain
 from ilbrl.data.benchmark import find_player
 from ilbrl.data.summary import sparkline
 from ilbrl.envs import NOT_D4RL, Rollouts, UniformPolicy, import_module_of, rollout, score_notes
@@ -55,7 +56,7 @@ def _rollout(
     stochastic = stochastic or isinstance(player, UniformPolicy)
     played = rollout(player, task, episodes, seed, stochastic, workers, quiet=json)
     if json:
-        print(json_format.dumps(_facts(policy, stochastic, seed, played), indent=2))
+        print(json_format.dumps(to_plain(_facts(policy, stochastic, seed, played)), indent=2))
     else:
         print(_text(policy, stochastic, played))
     return 0

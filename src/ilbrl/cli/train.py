@@ -79,7 +79,7 @@ def main(words: list[str]) -> int:
     )
     if learned.labels is not None:
         learned.labels.save(run.out / "labels.npz")
-    print(json.dumps(_as_json(learned), indent=1) if run.json else _as_text(learned, run))
+    print(json.dumps(to_plain(_as_json(learned)), indent=1) if run.json else _as_text(learned, run))
     return int(learned.diverged.all())
 
 

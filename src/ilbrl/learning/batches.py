@@ -134,12 +134,6 @@ def _outline(data: Dataset) -> Dataset:
     )  # fmt: skip
 
 
-def require_real_valued(data: Dataset, who: str) -> None:
-    """For parts that do not know discrete actions yet."""
-    if data.discrete:
-        raise IlbrlError(f"{data.source}: its actions are discrete, and {who} know real-valued ones only")
-
-
 @dataclass(frozen=True)
 class Feed:
     """Everything P members draw from; see the module's docstring."""

@@ -15,6 +15,7 @@ import numpy as np
 
 from ilbrl.base.errors import IlbrlError
 from ilbrl.base.files import append, written_whole
+from ilbrl.base.records import to_plain
 
 Log = Callable[[dict[str, Any]], None]
 """Takes {"update": int, "updates_per_second": float, "diverged": [P] bool, metric: [P] floats, …}."""
@@ -44,7 +45,7 @@ def json_lines(path: Path) -> Log:
             with written_whole(path) as partial:
                 partial.write_text("".join(kept))
         pending = False
-        append(path, json.dumps(record, default=lambda value: np.asarray(value).tolist()))
+        append(path, json.dumps(to_plain({name: np.asarray(value) for name, value in record.items()})))
 
     return log
 

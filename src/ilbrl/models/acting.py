@@ -31,8 +31,8 @@ class Stacked(NamedTuple):
     layers: tuple[Layer, ...]
     obs_mean: jax.Array  # [P, obs_dim]
     obs_std: jax.Array
-    action_low: jax.Array  # [P, act_dim]
-    action_high: jax.Array
+    centre: jax.Array  # [P, act_dim] of the bounds of actions
+    half_range: jax.Array
 
 
 def shape_of(policy: Policy) -> Shape:
@@ -55,7 +55,7 @@ def stack(policies: Sequence[Policy]) -> Stacked:
     def one(policy: Policy) -> Any:
         mean = np.zeros(policy.obs_dim, np.float32) if policy.obs_mean is None else policy.obs_mean
         std = np.ones(policy.obs_dim, np.float32) if policy.obs_std is None else policy.obs_std
-        return policy.layers, mean, std, policy.action_low, policy.action_high
+        return policy.layers, mean, std, *policy.action_affine
 
     return Stacked(*jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *map(one, policies)))
 
@@ -83,8 +83,7 @@ def act(shape: Shape, policy: Stacked, observations: jax.Array, key: jax.Array |
             x += jnp.exp(jnp.clip(log_std, *shape.log_std_bounds)) * jax.random.normal(key, x.shape)
     elif key is not None:
         raise IlbrlError("a deterministic policy cannot be sampled")
-    centre, half_range = (policy.action_high + policy.action_low) / 2, (policy.action_high - policy.action_low) / 2
-    return centre + half_range * jnp.tanh(x)
+    return policy.centre + policy.half_range * jnp.tanh(x)
 
 
 def _layer_norm(x: jax.Array) -> jax.Array:

@@ -163,8 +163,12 @@ def _require_fitting(name: str, policy: Policy, models: Models) -> None:
 
 
 def _constants(models: Models) -> dict[str, Any]:
+    spec = models.scales.spec
+    centre, half_range = (np.zeros(1), np.ones(1)) if spec.discrete else spec.action_affine
     return {
         "layers": jax.tree.map(jnp.asarray, models.layers),
+        "centre": jnp.asarray(centre, jnp.float32),
+        "half_range": jnp.asarray(half_range, jnp.float32),
         **{name: jnp.asarray(value) for name, value in vars(models.scales).items()},
     }
 
@@ -184,8 +188,6 @@ def _play(shape, game, stacked, key, constants, starts, penalty, noise, gamma):
     """[6, P, K, M] the fields of `Imagined`."""
     members, count = len(constants["layers"][0]["w"]), len(starts)
     obs_mean, obs_std = constants["obs_mean"], constants["obs_std"]
-    centre = (constants["action_high"] + constants["action_low"]) / 2
-    half_range = (constants["action_high"] - constants["action_low"]) / 2
     reward_mean, reward_std, reward_low, reward_high = constants["reward"]
     policies, obs_dim = len(stacked.obs_mean), starts.shape[-1]
     batch = (policies, members, count)
@@ -213,7 +215,7 @@ def _play(shape, game, stacked, key, constants, starts, penalty, noise, gamma):
         noise_key, act_key = jax.random.split(jax.random.fold_in(key, t))  # every policy meets the same noise
         actions = jax.vmap(act, (0, 0, None))(stacked, state, act_key)
         chosen = shape.head == "categorical"  # one-hot rows go in as they are
-        scaled = actions if chosen else jnp.clip((actions - centre) / half_range, -1.0, 1.0)
+        scaled = actions if chosen else jnp.clip((actions - constants["centre"]) / constants["half_range"], -1, 1)
         standard = (state - obs_mean) / obs_std
         inputs = jnp.concatenate([standard, scaled], -1).swapaxes(0, 1).reshape(members, policies * count, -1)
         own, doubt = model(inputs)

@@ -13,7 +13,7 @@ action are compared, by their observations, and an action that the expert never 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -194,7 +194,7 @@ class Evidence:
             note = "values are of the intrinsic reward, closeness to the expert's steps, and not of a task's reward"
             notes = (*notes, note)
         else:
-            _require_rewards(union)
+            _require_rewards(union, logs.values())
         starts, begun = initial_observations, ()
         if starts is None:
             begun = _begun(logs, held_out, unsplit)
@@ -301,14 +301,16 @@ def _begun(
     return (*held_out.items(), *((name, data) for name, data in logs.items() if name not in unsplit & held_out.keys()))
 
 
-def _require_rewards(union: Dataset) -> None:
+def _require_rewards(union: Dataset, logs: Iterable[Dataset]) -> None:
     if union.rewards is None:
         raise IlbrlError(
             f"{union.source}: not all of these logs carry rewards; add a rewards column, or value policies by their"
             " closeness to the expert (intrinsic=True)"
         )
-    if not np.isfinite(union.rewards).all():
-        row = int(np.flatnonzero(~np.isfinite(union.rewards))[0])
-        raise IlbrlError(f"{union.source}: rewards: row {row} is not finite; repair it or leave it out")
+    for data in logs:
+        assert data.rewards is not None
+        if not np.isfinite(data.rewards).all():
+            row = data.source_row(np.argmin(np.isfinite(data.rewards)))
+            raise IlbrlError(f"{data.source}: rewards: row {row} is not finite; repair it or leave it out")
     if not union.rewards.any():
         raise IlbrlError(f"{union.source}: all rewards are 0, so every policy is worth 0; is the column right?")

@@ -85,7 +85,7 @@ terminal = one_line
 
 def markdown(text: str) -> str:
     """Text that Markdown shows as it is: no mark-up, no HTML, no link, no new column of a table."""
-    escaped = re.sub(r"([\\`*\[\]<>|#~&@!])", r"\\\1", one_line(text))
+    escaped = re.sub(r"([\\`*\[\]<>|#~&@!$])", r"\\\1", one_line(text))
     escaped = re.sub(r"(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])", r"\\_", escaped)  # within a word it means nothing
     return re.sub(r"(?i)(https?|ftp|mailto|www)([:.])", r"\1\\\2", escaped)
 

@@ -9,7 +9,8 @@ into an absorbing state, which earns for ever as much as the end resembles the e
 
 x is the last observation before a terminal, standardised, x_j are the expert's, and σ is the median distance between
 two of these. So ends as far apart as the expert's are all worth about 1, and those of another kind (a crash, where the
-expert lands) less. What was observed after a terminal is not used, since logs seldom have it.
+expert lands) less. Of an expert with more than 1,000 ends, 1,000 spread evenly are x_j. What was observed after a
+terminal is not used, since logs seldom have it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from scipy.spatial.distance import cdist
 from ilbrl.learning.config import config
 from ilbrl.rewards.labels import Labelling
 
+MOST_EXPERTS, BLOCK = 1000, 65_536  # ends of the expert that others are compared with; ends compared at a time
 ARRIVING = 0.9  # share of the expert's episodes that end by a terminal, where that is what it is after
 
 
@@ -51,6 +53,8 @@ def likeness(ends: np.ndarray, experts: np.ndarray) -> np.ndarray:
     """[n] c of [n, D] last observations beside [m, D] of the expert's; all 1 beside a single one."""
     if len(experts) < 2:
         return np.ones(len(ends))
+    if len(experts) > MOST_EXPERTS:
+        experts = experts[np.linspace(0, len(experts) - 1, MOST_EXPERTS).astype(int)]
     among = cdist(experts, experts)
     sigma = np.median(among[np.triu_indices(len(experts), k=1)])
 
@@ -58,4 +62,5 @@ def likeness(ends: np.ndarray, experts: np.ndarray) -> np.ndarray:
         return np.where(distance <= sigma, 1.0, (sigma / np.maximum(distance, 1e-12)) ** 2)
 
     own = (near(among).sum(1) - 1) / (len(experts) - 1)  # each beside the others
-    return np.minimum(1, near(cdist(ends, experts)).mean(1) / np.median(own))
+    blocks = (ends[start : start + BLOCK] for start in range(0, len(ends), BLOCK))
+    return np.minimum(1, np.concatenate([near(cdist(block, experts)).mean(1) for block in blocks]) / np.median(own))

@@ -88,7 +88,7 @@ class Labels:
                     compared=str(file["compared"]) if "compared" in file else "step",
                     action_distance=None if np.isnan(apart) else apart,
                 )
-        except (KeyError, ValueError, OSError, zipfile.BadZipFile) as error:
+        except (KeyError, ValueError, TypeError, OSError, zipfile.BadZipFile) as error:
             raise IlbrlError(f"{path}: not a file of labels ({error}); ilbrl label writes them") from None
 
 

@@ -37,9 +37,9 @@ def time_ahead(study: Study, parts: Parts, missing: Sequence[Job]) -> str | None
     """Sentences about jobs that are still to be done, and about valuing what they train; None where none is."""
     if not missing:
         return None
-    rate = EFFICIENCY * operations_per_second()
-    training = sum(seconds_of(job, study, parts, rate) for job in missing if job.kind == "train")
-    checking = sum(seconds_of(job, study, parts, rate) for job in missing if job.kind != "train")
+    rate, spec = EFFICIENCY * operations_per_second(), parts.evidence.spec
+    training = sum(seconds_of(job, study, spec, rate) for job in missing if job.kind == "train")
+    checking = sum(seconds_of(job, study, spec, rate) for job in missing if job.kind != "train")
     policies = sum(job.members for job in missing if job.kind == "train")
     parted = [
         f"{policies} policies of {updates_of(study, parts):,} updates {in_words(training)}" if training else "",
@@ -60,9 +60,9 @@ def _shorter(study: Study, training: float) -> str:
     return f"; {option} {fewer} would save {in_words(spared)}"
 
 
-def seconds_of(job: Job, study: Study, parts: Parts, rate: float) -> float:
+def seconds_of(job: Job, study: Study, spec: Spec, rate: float) -> float:
     """rate: multiplications and additions per second."""
-    spec, chosen = Spec.of(parts.composition.training), estimator_of(study)
+    chosen = estimator_of(study)
     valuing = mlp_operations(chosen.estimator.networks(chosen.config), spec)
     if job.kind == "train":
         config = from_json(AGENTS[job.inputs["algorithm"]].Config, job.inputs["configurations"][0]["config"], job.id)

@@ -281,7 +281,7 @@ def _export(s: Session, found: Sequence[Candidate], selection: Selection, tuning
         assert c.policy is not None
         policy = Policy.load(c.policy).with_metadata(
             study=s.study.name, task=s.study.task, configuration=c.configuration, offline_value=entry.value,
-            trust=tuning.trust.verdict if tuning.trust else None,
+            offline_quantity=tuning.quantity, trust=tuning.trust.verdict if tuning.trust else None,
         )  # fmt: skip
         file = Path(c.algorithm) / f"seed{c.policy_seed}.safetensors"
         policy.save(written / file)

@@ -73,7 +73,8 @@ def updates_of(study: Study, parts: Parts) -> int:
     """Of each member: what the study says, or what suits the rows there are."""
     if study.training.updates is not None:
         return study.training.updates
-    fitting = PASSES * len(parts.composition.training) / MINIBATCH
+    rows = len(parts.composition.training_expert) + len(parts.composition.training_logs)
+    fitting = PASSES * rows / MINIBATCH
     return int(np.clip(round(fitting, -3), FEWEST_UPDATES, MOST_UPDATES))
 
 

@@ -249,7 +249,7 @@ def _score(closeness: Closeness, ensemble: models.Models) -> Score:
     scales = ensemble.scales
     if scales.spec.discrete:
         return lambda observations, actions: closeness(observations * scales.obs_std + scales.obs_mean, actions)
-    centre, half_range = (scales.action_high + scales.action_low) / 2, (scales.action_high - scales.action_low) / 2
+    centre, half_range = scales.spec.action_affine
     return lambda observations, actions: closeness(
         observations * scales.obs_std + scales.obs_mean, actions * half_range + centre
     )
