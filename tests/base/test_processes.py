@@ -7,7 +7,6 @@ import pickle
 import signal
 import subprocess
 import sys
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -108,9 +107,6 @@ for pid in run_units(eval, "__import__('os').getpid() if x < 2 else __import__('
         assert parent.stdout is not None
         child = int(parent.stdout.readline())
         parent.send_signal(signal.SIGINT)
-        started = time.monotonic()
-        parent.wait(timeout=20)
-        assert time.monotonic() - started < 10
-        assert parent.returncode != 0
+        assert parent.wait(timeout=20) != 0  # its children would sleep for a minute
     with pytest.raises(ProcessLookupError):
         os.kill(child, 0)

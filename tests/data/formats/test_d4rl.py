@@ -172,4 +172,4 @@ def test_many_groups_inside_one_another_take_no_time(full: Dataset, tmp_path: Pa
             group = group.create_group("g")
     started = time.monotonic()
     assert load(tmp_path / "a.hdf5").policy is not None
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 15  # a moment; visiting each group from each other took half a minute

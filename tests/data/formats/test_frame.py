@@ -285,7 +285,7 @@ def test_thousands_of_columns_take_seconds(tmp_path: Path) -> None:
     dataset = load(tmp_path / "wide.csv")
     assert dataset.obs_dim == 5000
     assert len(examine(dataset)) > 0
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 15  # two seconds; once it was half a minute
 
 
 def test_bounds_must_fit_the_actions(tmp_path: Path) -> None:
