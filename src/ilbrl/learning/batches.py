@@ -258,8 +258,8 @@ def draw(
 
     A number is 32 random bits modulo the number of rows N, uniform up to a bias of N / 2³².
 
-    expert_share: a number or a traced scalar; the first round(share · B) rows of the batch are then the expert's. None
-    or 0: all rows are drawn alike.
+    expert_share: a number or a traced scalar; the first round(share · B) rows of the batch, at least one, are then the
+    expert's. None or 0: all rows are drawn alike.
     """
     bits = jax.random.bits(key, (3, batch_size), jnp.uint32)
     rows = bits[0] % packed.subset_sizes[place.subset]
@@ -273,11 +273,15 @@ def draw(
 
 
 def _shared_out(bits: jax.Array, layout: Layout, expert_share: Any) -> jax.Array:
-    """[B] row numbers: first the expert's share, then rows of the other logs (the expert's, where there are none)."""
+    """[B] row numbers: first the expert's share, then rows of the other logs (the expert's, where there are none).
+
+    A share is rounded to whole rows, but to one at least: rounded to none, the expert would never be seen.
+    """
     expert, others = layout.expert_rows, layout.num_rows - layout.expert_rows
     from_expert = bits % jnp.uint32(expert)
     from_others = jnp.uint32(expert) + bits % jnp.uint32(others) if others else from_expert
-    return jnp.where(jnp.arange(len(bits)) < jnp.round(expert_share * len(bits)), from_expert, from_others)
+    count = jnp.maximum(jnp.round(expert_share * len(bits)), 1)
+    return jnp.where(jnp.arange(len(bits)) < count, from_expert, from_others)
 
 
 def gather(layout: Layout, packed: Packed, place: Place, drawn: jax.Array) -> Batch:

@@ -178,7 +178,7 @@ def play_others(
         seeds = math.gcd(episodes, study.final.environment_seeds)
         study = replace(study, final=Final(episodes, seeds))
     scores = _do(s, parts, final_job(study, parts, others, "reveal"), "reveal.json")
-    what = f"revealed: {len(others)} candidates that were not selected were played"
+    what = f"revealed: {len(others)} candidates that were not selected were played, {scores.episodes} episodes each"
     s.auditor.played_once("reveal", scores.environment_calls["steps"], what)
     return scores
 
