@@ -22,7 +22,8 @@ import numpy as np
 from benchmarks.training_speed import ACT, OBS, ROWS, columns, ours
 from ilbrl.base.provenance import commit, versions
 from ilbrl.learning import population as train
-from ilbrl.learning.batches import Feed, Spec
+from ilbrl.learning.batches import Feed
+from ilbrl.learning.spec import Spec
 from ilbrl.ope.estimators import critics
 
 BATCH, HIDDEN, INITIAL = 256, 256, 208

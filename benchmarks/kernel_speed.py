@@ -32,9 +32,10 @@ from benchmarks.training_speed import ACT, OBS, columns
 from ilbrl.agents import AGENTS, td3bc
 from ilbrl.base.provenance import commit, versions
 from ilbrl.learning import kernels, nets, population
-from ilbrl.learning.batches import Feed, Spec
+from ilbrl.learning.batches import Feed
 from ilbrl.learning.kernels import weights
 from ilbrl.learning.kernels.blocks import Tile
+from ilbrl.learning.spec import Spec
 
 MEMBERS, BATCH = 60, 256
 TILES = {  # each kernel's candidates: rows, units, warps, stages

@@ -24,7 +24,8 @@ import numpy as np
 from ilbrl.agents import td3bc
 from ilbrl.base.provenance import commit, versions
 from ilbrl.learning import population as train
-from ilbrl.learning.batches import Feed, Spec
+from ilbrl.learning.batches import Feed
+from ilbrl.learning.spec import Spec
 
 OBS, ACT, ROWS = 17, 6, 600_000
 

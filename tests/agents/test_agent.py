@@ -13,7 +13,7 @@ from ilbrl.agents.fit import fit
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset, concatenate
 from ilbrl.learning import nets
-from ilbrl.learning.batches import Spec
+from ilbrl.learning.spec import Spec
 from ilbrl.rewards import Labelling, Labels, Logits, discriminator, soft_support
 
 SMALL = {"hidden": (8,), "batch_size": 16}

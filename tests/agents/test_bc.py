@@ -12,7 +12,8 @@ from ilbrl.agents.fit import export
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset
 from ilbrl.learning import nets
-from ilbrl.learning.batches import Batch, Spec
+from ilbrl.learning.batches import Batch
+from ilbrl.learning.spec import Spec
 
 
 def logs(observations, actions, bound=1.0):

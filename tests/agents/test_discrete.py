@@ -12,7 +12,8 @@ from ilbrl.agents.agent import Agent
 from ilbrl.agents.fit import fit
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset, from_arrays
-from ilbrl.learning.batches import Batch, Spec
+from ilbrl.learning.batches import Batch
+from ilbrl.learning.spec import Spec
 from ilbrl.policy import Policy
 from ilbrl.tabular import FiniteMDP, discounted_optimum
 from ilbrl.tabular.exact import action_values, discounted_values

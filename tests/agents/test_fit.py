@@ -17,7 +17,7 @@ from ilbrl.agents.fit import fit
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset, save
 from ilbrl.learning import nets
-from ilbrl.learning.batches import Spec
+from ilbrl.learning.spec import Spec
 
 SMALL = replace(AGENTS["ilbrl"].presets["default"], hidden=(16, 16), batch_size=32)
 

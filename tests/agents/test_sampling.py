@@ -8,8 +8,8 @@ from ilbrl.agents import AGENTS
 from ilbrl.agents.sampling import prepare_within, sample_episodes
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset, concatenate
-from ilbrl.learning.batches import Spec
 from ilbrl.learning.memory import bytes_per_row, room_for_rows
+from ilbrl.learning.spec import Spec
 from ilbrl.rewards import Labels
 from ilbrl.rewards.soft_support import label, standard_features
 

@@ -10,7 +10,8 @@ from scipy.optimize import minimize
 
 from ilbrl.agents import smodice
 from ilbrl.learning import nets
-from ilbrl.learning.batches import Batch, Spec
+from ilbrl.learning.batches import Batch
+from ilbrl.learning.spec import Spec
 from ilbrl.policy import Policy
 
 STATES, GAMMA = 4, 0.9

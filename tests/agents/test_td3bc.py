@@ -10,8 +10,8 @@ import pytest
 from tests.agents.conftest import HIDDEN, Discrete, Independent, flat, gradient
 
 from ilbrl.agents import td3bc, td3bc_discrete
-from ilbrl.learning import batches as feeding
 from ilbrl.learning.batches import Batch
+from ilbrl.learning.spec import Spec
 
 OBS, ACT, B = 3, 2, 16
 CFG = td3bc.Config(lam=0.7, actor_lr=1e-3, critic_lr=2e-3, gamma=0.9, tau=0.1, hidden=HIDDEN, batch_size=B)
@@ -28,7 +28,7 @@ def kind(request):
 
 
 def spec(num_actions=None):
-    return feeding.Spec(np.zeros(OBS), np.ones(OBS), -np.ones(ACT), np.ones(ACT), num_actions)
+    return Spec(np.zeros(OBS), np.ones(OBS), -np.ones(ACT), np.ones(ACT), num_actions)
 
 
 def batches(n, num_actions=None):

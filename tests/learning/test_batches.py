@@ -5,7 +5,8 @@ import pytest
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset
 from ilbrl.learning import batches as feeding
-from ilbrl.learning.batches import Feed, Shares, Spec
+from ilbrl.learning.batches import Feed, Shares
+from ilbrl.learning.spec import Spec
 
 N = 40
 

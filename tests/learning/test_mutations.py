@@ -16,9 +16,10 @@ from tests.data.test_mutations import damaged
 
 from ilbrl.agents import bc
 from ilbrl.base.errors import IlbrlError
-from ilbrl.learning.batches import Feed, Spec
+from ilbrl.learning.batches import Feed
 from ilbrl.learning.checkpoint import _checksum
 from ilbrl.learning.population import Fitted, fit
+from ilbrl.learning.spec import Spec
 
 MUTANTS, SECONDS = 200, 120
 CONFIGS = [bc.Config(hidden=(4,), batch_size=8), bc.Config(lr=1e-2, hidden=(4,), batch_size=8)]

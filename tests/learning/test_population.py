@@ -16,8 +16,9 @@ from ilbrl.agents import td3bc
 from ilbrl.base.errors import IlbrlError
 from ilbrl.learning import memory, nets
 from ilbrl.learning import population as train
-from ilbrl.learning.batches import Feed, Spec
+from ilbrl.learning.batches import Feed
 from ilbrl.learning.loggers import json_lines
+from ilbrl.learning.spec import Spec
 
 CFG = td3bc.Config(hidden=(16, 16), batch_size=32, lam=0.5)
 SPEC = Spec(np.zeros(3), np.ones(3), -np.ones(2), np.ones(2))
@@ -227,7 +228,8 @@ def test_members_are_spread_over_devices(tmp_path):
         from pathlib import Path
         from ilbrl.learning import population as train
         from ilbrl.agents import td3bc
-        from ilbrl.learning.batches import Feed, Spec
+        from ilbrl.learning.batches import Feed
+        from ilbrl.learning.spec import Spec
         rng = np.random.default_rng(0)
         f = Feed({"observations": rng.standard_normal((300, 3)), "actions": rng.uniform(-1, 1, (300, 2)),
                   "next_observations": rng.standard_normal((300, 3)), "continues": np.ones(300),

@@ -99,7 +99,7 @@ def test_the_rate_follows_a_cosine():
 def test_what_is_kept_is_the_best_on_held_out_rows():
     """A learning rate of 0 after the first update, and held-out rows that the first update made worse."""
     cfg = dynamics.Config(hidden=(), lr=0.5, smoothing=1.0, held_out_batch=4, rewards=False, ends=False, final_lr=1.0)
-    from ilbrl.learning.batches import Spec
+    from ilbrl.learning.spec import Spec
 
     spec = Spec(np.zeros(1), np.ones(1), -np.ones(1), np.ones(1))
     state = dynamics.init(cfg, spec, jax.random.key(0))

@@ -7,7 +7,7 @@ import pytest
 
 from ilbrl import ope
 from ilbrl.data import Dataset
-from ilbrl.learning.batches import Spec
+from ilbrl.learning.spec import Spec
 from ilbrl.tabular import FiniteMDP, garnet
 
 GAMMA = 0.9

@@ -11,7 +11,7 @@ from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset
 from ilbrl.data.benchmark import load_benchmark, source_policy
 from ilbrl.envs import clinic
-from ilbrl.learning.batches import Spec
+from ilbrl.learning.spec import Spec
 from ilbrl.models import acting
 from ilbrl.ope.policies import act, chances
 from ilbrl.policy import Policy

@@ -9,7 +9,7 @@ from scipy.spatial.distance import cdist
 from ilbrl import ope
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data.splits import CompositionSizes, compose
-from ilbrl.learning.batches import Spec
+from ilbrl.learning.spec import Spec
 from ilbrl.rewards import soft_support
 
 SIZES = CompositionSizes(training=1000, expert_episodes=2, evaluation=1000, validation=400)

@@ -12,7 +12,8 @@ from scipy.spatial.distance import cdist
 from ilbrl import ope
 from ilbrl.base.errors import IlbrlError
 from ilbrl.learning import population
-from ilbrl.learning.batches import Batch, Spec
+from ilbrl.learning.batches import Batch
+from ilbrl.learning.spec import Spec
 from ilbrl.ope.estimators import critics as learner
 from ilbrl.ope.estimators import expected_sarsa
 from ilbrl.ope.estimators.critics import Config

@@ -8,7 +8,7 @@ import pytest
 from ilbrl import ope
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data.splits import compose
-from ilbrl.learning.batches import Spec
+from ilbrl.learning.spec import Spec
 from ilbrl.ope.policies import act
 from ilbrl.policy import Policy
 

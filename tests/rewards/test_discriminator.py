@@ -9,7 +9,8 @@ import pytest
 
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset, concatenate
-from ilbrl.learning.batches import Batch, Spec
+from ilbrl.learning.batches import Batch
+from ilbrl.learning.spec import Spec
 from ilbrl.rewards import Logits
 from ilbrl.rewards.discriminator import Config, classification_loss, features, label, logit, slope_penalty, updates
 

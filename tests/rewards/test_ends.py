@@ -6,7 +6,7 @@ import pytest
 from ilbrl.agents import AGENTS
 from ilbrl.agents.agent import prepare
 from ilbrl.data import Dataset
-from ilbrl.learning.batches import Spec
+from ilbrl.learning.spec import Spec
 from ilbrl.rewards import Labelling, soft_support
 from ilbrl.rewards.ends import likeness, rewards_after
 

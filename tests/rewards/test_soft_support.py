@@ -3,7 +3,7 @@ import pytest
 
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset
-from ilbrl.learning.batches import Spec
+from ilbrl.learning.spec import Spec
 from ilbrl.rewards import Labelling, Labels, indicator, soft_support
 from ilbrl.rewards.neighbours import nearest_of_blocks
 

@@ -17,9 +17,10 @@ from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset, concatenate, same_choices
 from ilbrl.learning import batches as feeding
 from ilbrl.learning import nets
-from ilbrl.learning.batches import Feed, Shares, Spec
+from ilbrl.learning.batches import Feed, Shares
 from ilbrl.learning.config import config
 from ilbrl.learning.population import Learner
+from ilbrl.learning.spec import Spec
 from ilbrl.rewards import Labelling, Labels, Logits, Reward, Rewarded
 
 PerRow = np.ndarray | Callable[[Dataset], np.ndarray]

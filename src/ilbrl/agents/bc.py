@@ -19,9 +19,10 @@ import jax.numpy as jnp
 
 from ilbrl.agents.agent import Solver
 from ilbrl.learning import nets
-from ilbrl.learning.batches import Batch, Spec
+from ilbrl.learning.batches import Batch
 from ilbrl.learning.config import config
 from ilbrl.learning.population import Info, Learner
+from ilbrl.learning.spec import Spec
 
 
 @config

@@ -18,11 +18,11 @@ from ilbrl.base.files import make_folder
 from ilbrl.base.provenance import commit, versions
 from ilbrl.data import Dataset, same_actions, same_choices
 from ilbrl.data.doctor import require_healthy
-from ilbrl.learning.batches import Spec
 from ilbrl.learning.config import check
 from ilbrl.learning.loggers import Log, json_lines
 from ilbrl.learning.population import Fitted
 from ilbrl.learning.population import fit as train
+from ilbrl.learning.spec import Spec
 from ilbrl.policy import Layer, Policy
 from ilbrl.rewards import Labels, Logits
 

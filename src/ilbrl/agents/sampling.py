@@ -16,8 +16,8 @@ from ilbrl.agents.agent import Agent, PerRow, Prepared, prepare
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset, same_choices
 from ilbrl.data.on_disk import release
-from ilbrl.learning.batches import Spec
 from ilbrl.learning.memory import bytes_per_row, room_for_rows
+from ilbrl.learning.spec import Spec
 from ilbrl.rewards import Labelling
 
 

@@ -48,9 +48,10 @@ import numpy as np
 
 from ilbrl.agents.agent import Solver
 from ilbrl.learning import nets
-from ilbrl.learning.batches import Batch, Spec
+from ilbrl.learning.batches import Batch
 from ilbrl.learning.config import config
 from ilbrl.learning.population import Info, Learner
+from ilbrl.learning.spec import Spec
 
 MEAN_BOUND = 7.24  # about artanh(1 − 10⁻⁶)
 LOG_STD_BOUNDS = (-5.0, 2.0)

@@ -9,7 +9,7 @@ Fujimoto & Gu 2021, with each transition's cloning loss multiplied by w(s, a). P
 
 The actor and the targets move every second update. The paper prints the update as an ascent on λQ + BC; BC is a
 squared error, so what is maximised is λQ − BC. Its λ is TD3-BC's α, scaled by mean |Q| with no gradient through
-the scale. Observations are standardised and actions scaled to [−1, 1] before they get here (learning/batches.py), so
+the scale. Observations are standardised and actions scaled to [−1, 1] before they get here (learning/spec.py), so
 noise is in units of the action bound.
 
 What follows a terminal is worth 0, or ρ / (1 − γ) where the agent's reward says that an absorbing state with reward ρ
@@ -41,9 +41,10 @@ import jax.numpy as jnp
 
 from ilbrl.agents.agent import Solver
 from ilbrl.learning import nets
-from ilbrl.learning.batches import Batch, Spec
+from ilbrl.learning.batches import Batch
 from ilbrl.learning.config import config
 from ilbrl.learning.population import Info, Learner
+from ilbrl.learning.spec import Spec
 
 
 @config

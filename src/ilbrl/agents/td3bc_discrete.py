@@ -29,8 +29,9 @@ from ilbrl.agents import td3bc
 from ilbrl.agents.agent import Solver
 from ilbrl.agents.td3bc import Config, State
 from ilbrl.learning import nets
-from ilbrl.learning.batches import Batch, Spec
+from ilbrl.learning.batches import Batch
 from ilbrl.learning.population import Learner
+from ilbrl.learning.spec import Spec
 
 SHARE = 0.1  # of D: a difference between actions that weighs as much as cloning at λ = 1
 

@@ -16,8 +16,8 @@ from ilbrl.base.records import to_plain
 from ilbrl.cli.named import load_both, refuse_input, warn_about
 from ilbrl.data import Dataset, Reading, same_choices
 from ilbrl.data.summary import sparkline
-from ilbrl.learning.batches import Spec
 from ilbrl.learning.config import check_value
+from ilbrl.learning.spec import Spec
 from ilbrl.report.pictures import paper
 from ilbrl.report.pictures.runs import closeness
 from ilbrl.rewards import Labels, Logits, discriminator, indicator

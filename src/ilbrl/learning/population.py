@@ -30,10 +30,11 @@ from ilbrl.base.progress import Advance, progress
 from ilbrl.base.records import shown
 from ilbrl.learning import batches as feeding
 from ilbrl.learning import memory, nets
-from ilbrl.learning.batches import Batch, Feed, Spec
+from ilbrl.learning.batches import Batch, Feed
 from ilbrl.learning.checkpoint import START_OVER, Checkpoint
 from ilbrl.learning.config import check, stack
 from ilbrl.learning.loggers import Log
+from ilbrl.learning.spec import Spec
 
 Info = dict[str, jax.Array]
 

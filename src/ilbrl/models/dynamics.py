@@ -25,9 +25,10 @@ import jax
 import jax.numpy as jnp
 
 from ilbrl.learning import nets
-from ilbrl.learning.batches import Batch, Spec
+from ilbrl.learning.batches import Batch
 from ilbrl.learning.config import config
 from ilbrl.learning.population import Learner
+from ilbrl.learning.spec import Spec
 
 
 @config

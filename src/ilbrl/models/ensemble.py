@@ -14,8 +14,9 @@ import numpy as np
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset, concatenate
 from ilbrl.learning import population
-from ilbrl.learning.batches import Feed, Spec
+from ilbrl.learning.batches import Feed
 from ilbrl.learning.loggers import Log
+from ilbrl.learning.spec import Spec
 from ilbrl.models import dynamics
 from ilbrl.models.dynamics import Config
 from ilbrl.models.file import Errors, Models, Scales

@@ -17,7 +17,7 @@ import safetensors.numpy
 from ilbrl.base import records
 from ilbrl.base.errors import IlbrlError
 from ilbrl.base.files import require_file, written_whole
-from ilbrl.learning.batches import Spec
+from ilbrl.learning.spec import Spec
 from ilbrl.models import dynamics
 from ilbrl.models.dynamics import Config
 

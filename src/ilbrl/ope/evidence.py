@@ -25,7 +25,7 @@ import numpy as np
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset, concatenate
 from ilbrl.data.splits import Composition, split_episodes
-from ilbrl.learning.batches import Spec
+from ilbrl.learning.spec import Spec
 
 Reward = Literal["logged", "intrinsic"]
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset, concatenate
-from ilbrl.learning.batches import Spec
+from ilbrl.learning.spec import Spec
 from ilbrl.ope.evidence import Evidence, Quantity
 from ilbrl.policy import Policy
 

@@ -30,8 +30,9 @@ from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset, concatenate
 from ilbrl.learning import nets
 from ilbrl.learning import population as train
-from ilbrl.learning.batches import Batch, Feed, Spec, transitions
+from ilbrl.learning.batches import Batch, Feed, transitions
 from ilbrl.learning.config import config
+from ilbrl.learning.spec import Spec
 from ilbrl.rewards.ends import Ends, rewards_after
 from ilbrl.rewards.labels import Labelling, Logits, Reward, Rewarded
 

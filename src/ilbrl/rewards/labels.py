@@ -13,7 +13,7 @@ import numpy as np
 from ilbrl.base.errors import IlbrlError
 from ilbrl.base.files import require_readable, written_whole
 from ilbrl.data import Dataset
-from ilbrl.learning.batches import Spec
+from ilbrl.learning.spec import Spec
 
 
 class Labelling(NamedTuple):

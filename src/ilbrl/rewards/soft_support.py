@@ -26,8 +26,8 @@ import numpy as np
 
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset
-from ilbrl.learning.batches import Spec
 from ilbrl.learning.config import config
+from ilbrl.learning.spec import Spec
 from ilbrl.rewards.ends import Ends, rewards_after
 from ilbrl.rewards.labels import Labelling, Labels, Reward, Rewarded
 from ilbrl.rewards.neighbours import BLOCK, nearest_of_blocks

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from ilbrl.agents import AGENTS
 from ilbrl.base.progress import in_words
 from ilbrl.base.records import from_json
-from ilbrl.learning.batches import Spec
+from ilbrl.learning.spec import Spec
 from ilbrl.study.estimator import estimator_of
 from ilbrl.study.evaluation import cloning_config
 from ilbrl.study.jobs import Job

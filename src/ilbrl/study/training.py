@@ -18,8 +18,8 @@ from ilbrl.agents.fit import Learned, fit
 from ilbrl.base.errors import IlbrlError
 from ilbrl.base.provenance import versions
 from ilbrl.base.records import from_json, to_plain, write_csv
-from ilbrl.learning.batches import Spec
 from ilbrl.learning.loggers import json_lines, together
+from ilbrl.learning.spec import Spec
 from ilbrl.results.folder import remedy
 from ilbrl.results.schema import LabelsRecord, TrainedMember, TrainedRecord
 from ilbrl.results.tables import CurveRow

@@ -37,9 +37,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from ilbrl.learning import nets
-from ilbrl.learning.batches import Batch, Spec
+from ilbrl.learning.batches import Batch
 from ilbrl.learning.config import config
 from ilbrl.learning.population import Learner
+from ilbrl.learning.spec import Spec
 
 NO_BOUND = 1e30  # a finite number, so that a configuration can be written down
 FREEZE = 10.0

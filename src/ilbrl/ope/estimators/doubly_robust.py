@@ -20,8 +20,8 @@ import jax
 import numpy as np
 
 from ilbrl.data import Dataset
-from ilbrl.learning.batches import Spec
 from ilbrl.learning.loggers import Log
+from ilbrl.learning.spec import Spec
 from ilbrl.ope.estimates import Estimate, Estimates, Estimator, Grade, Part
 from ilbrl.ope.estimators import critics, expected_sarsa, importance
 from ilbrl.ope.estimators.critics import Config

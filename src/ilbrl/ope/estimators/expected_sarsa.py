@@ -28,9 +28,10 @@ from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset
 from ilbrl.learning import batches as feeding
 from ilbrl.learning import population
-from ilbrl.learning.batches import Feed, Spec
+from ilbrl.learning.batches import Feed
 from ilbrl.learning.config import stack
 from ilbrl.learning.loggers import Log
+from ilbrl.learning.spec import Spec
 from ilbrl.ope.estimates import Choices, Estimate, Estimates, Estimator, Part, Trace
 from ilbrl.ope.estimators import critics
 from ilbrl.ope.estimators.critics import Config

@@ -25,9 +25,9 @@ import numpy as np
 
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset, concatenate
-from ilbrl.learning.batches import Spec
 from ilbrl.learning.config import EPISODIC
 from ilbrl.learning.loggers import Log
+from ilbrl.learning.spec import Spec
 from ilbrl.ope.estimates import Estimate, Estimates, Estimator, Grade, Part
 from ilbrl.ope.evidence import Evidence, Quantity
 from ilbrl.ope.policies import Evaluable, Sampled, chances
