@@ -3,6 +3,8 @@
 An update passes through each of its networks about as often as the state of training holds it (parameters, two moments
 of Adam, a target), so one multiplication and one addition per number of that state and row of the batch is what it
 costs. The probe says how many of these this machine does in a second. Expect a factor of two either way.
+
+On an accelerator nothing is said: there a population is bound by other things than products, and takes minutes.
 """
 
 from __future__ import annotations
@@ -34,8 +36,8 @@ SIDE, PRODUCTS, PROBING = 256, 100, 0.3  # of the probe: matrices as large as a 
 
 
 def time_ahead(study: Study, parts: Parts, missing: Sequence[Job]) -> str | None:
-    """Sentences about jobs that are still to be done, and about valuing what they train; None where none is."""
-    if not missing:
+    """Sentences about jobs still to be done, and about valuing what they train; None: there are none, or no estimate."""
+    if not missing or jax.default_backend() != "cpu":
         return None
     rate, spec = EFFICIENCY * operations_per_second(), parts.evidence.spec
     training = sum(seconds_of(job, study, spec, rate) for job in missing if job.kind == "train")
