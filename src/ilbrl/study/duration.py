@@ -36,7 +36,7 @@ SIDE, PRODUCTS, PROBING = 256, 100, 0.3  # of the probe: matrices as large as a 
 
 
 def time_ahead(study: Study, parts: Parts, missing: Sequence[Job]) -> str | None:
-    """Sentences about jobs still to be done, and about valuing what they train; None: there are none, or no estimate."""
+    """Sentences about jobs still to be done, and about valuing what they train; None: no jobs, or no estimate."""
     if not missing or jax.default_backend() != "cpu":
         return None
     rate, spec = EFFICIENCY * operations_per_second(), parts.evidence.spec
