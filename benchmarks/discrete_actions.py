@@ -1,12 +1,17 @@
-"""Discrete actions: BC and ILBRL from 2 expert episodes and mediocre logs, beside d3rlpy's DiscreteBC and DiscreteCQL.
+"""Discrete actions: BC and ILBRL from very few expert episodes and mediocre logs, beside d3rlpy.
 
-    python benchmarks/discrete_actions.py cartpole acrobot --peer-python PEER/bin/python --out docs/results/discrete
+    python -m benchmarks.discrete_actions cartpole acrobot lunarlander clinic --seeds 10 11 12 --out runs/discrete
+    python -m benchmarks.discrete_actions lunarlander --peer-python PEER/bin/python --out runs/discrete
+    python -m benchmarks.discrete_actions --table docs/results/discrete                             (the tables in docs)
 
-PEER is a virtual environment of its own with d3rlpy (`pip install d3rlpy`); without it only ours are measured. All get
-the same rows, updates, batch size and network sizes, run one after the other on the same machine, and are played for
-the same number of episodes. BC and DiscreteBC learn from the expert's rows; ILBRL from all rows, without their rewards;
-DiscreteCQL from all rows with their rewards. Speeds count updates after the first, which compiles; only their ratio
-within one run means anything.
+PEER is a virtual environment of its own with d3rlpy (`pip install d3rlpy`) and the task; without it only ours are
+measured. All get the same rows, updates, batch size and network sizes, run one after the other on the same machine, and
+are played for the same number of episodes. BC and DiscreteBC learn from the expert's rows; ILBRL from all rows, without
+their rewards; DiscreteCQL from all rows with their rewards.
+
+Seed s trains with seed s, and has expert episodes of its own: numbers 2 s and 2 s + 1 of TASK/expert, or 2 s alone. The
+logs are those of TASK/medium for all seeds. Speeds count updates after the first, which compiles; only their ratio
+within one run means anything. Every seed is written when it is done, and the same command goes on after the last one.
 """
 
 from __future__ import annotations
@@ -16,135 +21,177 @@ import json
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 HIDDEN, BATCH, WARM_UP = 64, 128, 100
+EXPERT_EPISODES = 60  # that seeds have theirs from
 COLUMNS = ("observations", "actions", "rewards", "terminals", "timeouts")
-
-
-def ours(task: str, expert: Any, logs: Any, updates: int, seeds: int, episodes: int) -> dict[str, Any]:
-    """Scores and speeds of BC and ILBRL, and the scores of who made the logs."""
-    from dataclasses import replace
-
-    from ilbrl import envs
-    from ilbrl.agents import AGENTS
-    from ilbrl.agents.fit import fit
-
-    found: dict[str, Any] = {}
-    for name in ("bc", "ilbrl"):
-        config = replace(AGENTS[name].presets["default"], hidden=(HIDDEN, HIDDEN), batch_size=BATCH)
-        settings: dict[str, Any] = {"config": config, "quiet": True}
-        fit(name, expert, logs, seeds=[0], updates=WARM_UP, **settings)
-        started = time.perf_counter()
-        policies = fit(name, expert, logs, seeds=list(range(seeds)), updates=updates, **settings).policies
-        seconds = time.perf_counter() - started
-        played = list(envs.rollout_all(policies, task, episodes, seed=1, quiet=True))
-        returns = [float(each.returns.mean()) for each in played]
-        found[name] = {"returns": returns, "seconds": seconds, "updates_per_second": updates * seeds / seconds}
-    return found
-
-
-def peers(rows: Path, gym_id: str, updates: int, seeds: int, episodes: int) -> dict[str, Any]:
-    """The same of d3rlpy, in its own interpreter; rows is an npz file of the expert's and the other logs."""
-    import d3rlpy  # pyright: ignore[reportMissingImports]
-    import gymnasium
-
-    with np.load(rows) as file:
-        parts = {who: {name: file[f"{who}_{name}"] for name in COLUMNS} for who in ("expert", "logs")}
-    both = {name: np.concatenate([parts["expert"][name], parts["logs"][name]]) for name in COLUMNS}
-    network = d3rlpy.models.VectorEncoderFactory(hidden_units=[HIDDEN, HIDDEN])
-    found, discrete = {}, d3rlpy.constants.ActionSpace.DISCRETE
-    for name, data in (("DiscreteBC", parts["expert"]), ("DiscreteCQL", both)):
-        config = getattr(d3rlpy.algos, f"{name}Config")(batch_size=BATCH, encoder_factory=network)
-        dataset = d3rlpy.dataset.MDPDataset(*(data[column] for column in COLUMNS), action_space=discrete)
-        returns, seconds = [], 0.0
-        for seed in range(seeds):
-            d3rlpy.seed(seed)
-            algorithm = config.create(device="cpu:0")
-            quiet = {"logger_adapter": d3rlpy.logging.NoopAdapterFactory(), "show_progress": False}
-            algorithm.fit(dataset, n_steps=WARM_UP, n_steps_per_epoch=WARM_UP, **quiet)
-            started = time.perf_counter()
-            algorithm.fit(dataset, n_steps=updates - WARM_UP, n_steps_per_epoch=updates - WARM_UP, **quiet)
-            seconds += time.perf_counter() - started
-            env = gymnasium.make(gym_id)
-            returns.append(float(np.mean([_episode(env, algorithm, 1000 + i) for i in range(episodes)])))
-        speed = (updates - WARM_UP) * seeds / seconds
-        found[name] = {"returns": returns, "seconds": seconds, "updates_per_second": speed}
-    return found
-
-
-def _episode(env: Any, algorithm: Any, seed: int) -> float:
-    observation, _ = env.reset(seed=seed)
-    earned, ended = 0.0, False
-    while not ended:
-        action = algorithm.predict(np.asarray(observation, np.float32)[None])[0]
-        observation, reward, terminated, truncated, _ = env.step(int(action))
-        earned, ended = earned + float(reward), terminated or truncated
-    return earned
-
-
-def measure(task: str, options: argparse.Namespace) -> dict[str, Any]:
-    import ilbrl
-    from ilbrl import envs
-    from ilbrl.base.provenance import commit, versions
-    from ilbrl.data.benchmark import measured_returns
-
-    expert = ilbrl.load(f"{task}/expert:{options.expert_episodes}ep", quiet=True)
-    logs = ilbrl.load(f"{task}/medium:{options.transitions}steps", quiet=True)
-    logs = logs.episodes(np.flatnonzero(logs.complete))
-    found = ours(task, expert, logs, options.updates, options.seeds, options.episodes)
-    gym_id = envs.TASKS[task].gym_id
-    if options.peer_python and envs.TASKS[task].own is None:
-        with tempfile.TemporaryDirectory() as folder:
-            rows = Path(folder) / "rows.npz"
-            columns = {f"{who}_{c}": getattr(d, c) for who, d in (("expert", expert), ("logs", logs)) for c in COLUMNS}
-            np.savez(rows, **columns)
-            command = [options.peer_python, __file__, task, "--as-peer", str(rows), "--gym-id", gym_id]
-            for name in ("updates", "seeds", "episodes"):
-                command += [f"--{name}", str(getattr(options, name))]
-            answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-            found |= json.loads(answer.splitlines()[-1])
-    for entry in found.values():
-        entry["score"] = float(np.mean(envs.normalised_score(task, np.array(entry["returns"]))))  # pyright: ignore
-    expert_score = measured_returns()["policies"][f"{task}/expert"]["deterministic"]["score_mean"]
-    return {
-        "task": task,
-        "expert_rows": len(expert),
-        "log_rows": len(logs),
-        "logs_score": float(np.mean(envs.normalised_score(task, logs.returns()))),  # pyright: ignore
-        "expert_score": expert_score,
-        "settings": {name: getattr(options, name) for name in ("updates", "seeds", "episodes")},
-        "found": found,
-        "versions": versions(),
-        "commit": commit(),
-    }
+NAMES = {"bc": "BC", "ilbrl": "ILBRL", "DiscreteBC": "d3rlpy BC", "DiscreteCQL": "d3rlpy CQL"}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tasks", nargs="+")
-    parser.add_argument("--updates", type=int, default=5000)
-    parser.add_argument("--seeds", type=int, default=2)
-    parser.add_argument("--episodes", type=int, default=20)
-    parser.add_argument("--expert-episodes", type=int, default=2)
-    parser.add_argument("--transitions", type=int, default=20_000, help="of the mediocre logs")
+    parser.add_argument("tasks", nargs="*")
+    parser.add_argument("--expert-episodes", type=int, nargs="+", default=[2, 1])
+    parser.add_argument("--transitions", type=int, default=50_000, help="of the mediocre logs")
+    parser.add_argument("--updates", type=int, default=20_000)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--episodes", type=int, default=50, help="that each policy is played for")
     parser.add_argument("--peer-python", help="interpreter of an environment with d3rlpy")
     parser.add_argument("--out", type=Path, default=Path("runs/discrete"))
+    parser.add_argument("--table", type=Path, help="print the tables of a folder")
     parser.add_argument("--as-peer", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--gym-id", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.as_peer:
-        print(json.dumps(peers(options.as_peer, options.gym_id, options.updates, options.seeds, options.episodes)))
-        return
-    for task in options.tasks:
-        record = measure(task, options)
+    if options.table:
+        print("\n".join(table(options.table)))
+    elif options.as_peer:
+        as_peer(options.as_peer)
+    else:
         options.out.mkdir(parents=True, exist_ok=True)
-        (options.out / f"{task}.json").write_text(json.dumps(record, indent=1) + "\n")
-        shown = {name: (round(e["score"], 1), round(e["updates_per_second"])) for name, e in record["found"].items()}
-        print(f"{task}: score and updates/s {shown}; logs {record['logs_score']:.1f}", flush=True)
+        for task in options.tasks:
+            for count in options.expert_episodes:
+                measure(task, count, options)
+
+
+def measure(task: str, count: int, options: argparse.Namespace) -> None:
+    """All methods with every seed, from `count` expert episodes."""
+    import ilbrl
+    from ilbrl.base.provenance import commit, versions
+
+    expert = ilbrl.load(f"{task}/expert:{EXPERT_EPISODES}ep", quiet=True)
+    logs = ilbrl.load(f"{task}/medium:{options.transitions}steps", quiet=True)
+    logs = logs.episodes(np.flatnonzero(logs.complete))
+    file = options.out / f"{task}-{count}ep.json"
+    record = json.loads(file.read_text()) if file.exists() else {"task": task, "expert_episodes": count, "seeds": {}}
+    record |= {
+        "updates": options.updates,
+        "episodes": options.episodes,
+        "logs": {"rows": len(logs), "score": _score(task, logs.returns())},
+        "expert_score": _score(task, expert.returns()),
+        "versions": versions(),
+        "commit": commit(),
+    }
+    for seed in options.seeds:
+        own = expert.episodes(np.arange(2 * seed, 2 * seed + count))
+        found = record["seeds"].setdefault(str(seed), {"expert_rows": len(own)})
+        methods = ["bc", "ilbrl"] + ["DiscreteBC", "DiscreteCQL"] * bool(options.peer_python)
+        for method in (each for each in methods if each not in found):
+            trained = ours if method in ("bc", "ilbrl") else peer
+            found[method] = trained(method, task, own, logs, seed, options)
+            file.write_text(json.dumps(record, indent=1) + "\n")
+            print(f"{task}, {count} expert episodes, seed {seed}: {method} {found[method]}", flush=True)
+
+
+def _score(task: str, returns: np.ndarray) -> float:
+    from ilbrl import envs
+
+    return round(float(np.mean(envs.normalised_score(task, returns))), 1)  # pyright: ignore[reportArgumentType]
+
+
+def ours(method: str, task: str, expert: Any, logs: Any, seed: int, options: argparse.Namespace) -> dict[str, float]:
+    from ilbrl import envs
+    from ilbrl.agents import AGENTS
+    from ilbrl.agents.fit import fit
+
+    config = replace(AGENTS[method].presets["default"], hidden=(HIDDEN, HIDDEN), batch_size=BATCH)
+    settings: dict[str, Any] = {"config": config, "seeds": [seed], "quiet": True}
+    fit(method, expert, logs, updates=WARM_UP, **settings)
+    learned = fit(method, expert, logs, updates=options.updates, **settings)
+    played = envs.rollout(learned.policies[0], task, options.episodes, seed=1, quiet=True)
+    speed = round(options.updates / learned.fitted.seconds)
+    return {"score": _score(task, played.returns), "updates_per_second": speed}
+
+
+# --- d3rlpy -----------------------------------------------------------------------------------------------------------
+
+
+def peer(method: str, task: str, expert: Any, logs: Any, seed: int, options: argparse.Namespace) -> dict[str, float]:
+    """The same of d3rlpy: trained by its own interpreter, on standardised observations as ours, and played by us."""
+    from ilbrl import envs
+    from ilbrl.data import concatenate
+    from ilbrl.learning.batches import Spec
+    from ilbrl.policy import Layer, Policy
+
+    rows = expert if method == "DiscreteBC" else concatenate([expert, logs])
+    spec = Spec.of(rows)
+    columns = {name: getattr(rows, name) for name in COLUMNS} | {"observations": spec.standardise(rows.observations)}
+    with tempfile.TemporaryDirectory() as folder:
+        asked = Path(folder) / "asked.npz"
+        np.savez(asked, **columns, method=method, seed=seed, updates=options.updates, size=rows.num_actions)
+        subprocess.run([options.peer_python, __file__, "--as-peer", asked], check=True, capture_output=True, text=True)
+        with np.load(asked.with_name("answer.npz")) as answer:
+            layers = tuple(Layer(answer[f"weight{i}"], answer[f"bias{i}"]) for i in range(3))
+            speed = round(float(answer["updates_per_second"]))
+    policy = Policy(layers, [0], [rows.num_actions - 1], "categorical", spec.obs_mean, spec.obs_std)
+    played = envs.rollout(policy, task, options.episodes, seed=1, quiet=True)
+    return {"score": _score(task, played.returns), "updates_per_second": speed}
+
+
+def as_peer(asked: Path) -> None:
+    """In d3rlpy's interpreter: train with its own defaults, and leave the network's layers beside the question."""
+    import d3rlpy  # pyright: ignore[reportMissingImports]
+    import torch  # pyright: ignore[reportMissingImports]
+
+    with np.load(asked) as file:
+        given = {name: file[name] for name in file.files}
+    dataset = d3rlpy.dataset.MDPDataset(
+        *(given[column] for column in COLUMNS),
+        action_space=d3rlpy.constants.ActionSpace.DISCRETE,
+        action_size=int(given["size"]),
+    )
+    network = d3rlpy.models.VectorEncoderFactory(hidden_units=[HIDDEN, HIDDEN])
+    d3rlpy.seed(int(given["seed"]))
+    config = getattr(d3rlpy.algos, f"{given['method']}Config")(batch_size=BATCH, encoder_factory=network)
+    algorithm = config.create(device="cpu:0")
+    quiet = {"logger_adapter": d3rlpy.logging.NoopAdapterFactory(), "show_progress": False}
+    algorithm.fit(dataset, n_steps=WARM_UP, n_steps_per_epoch=WARM_UP, **quiet)
+    updates, started = int(given["updates"]) - WARM_UP, time.perf_counter()
+    algorithm.fit(dataset, n_steps=updates, n_steps_per_epoch=updates, **quiet)
+    answer: dict[str, Any] = {"updates_per_second": updates / (time.perf_counter() - started)}
+    modules = algorithm.impl.modules
+    acting = modules.imitator if given["method"] == "DiscreteBC" else modules.q_funcs[0]
+    linear = [module for module in acting.modules() if isinstance(module, torch.nn.Linear)]
+    for i, layer in enumerate(linear):
+        answer[f"weight{i}"], answer[f"bias{i}"] = layer.weight.detach().numpy().T, layer.bias.detach().numpy()
+    np.savez(asked.with_name("answer.npz"), **answer)
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+def table(folder: Path) -> Iterator[str]:
+    """Mean scores, with those of every seed, and speeds."""
+    records = [json.loads(file.read_text()) for file in sorted(folder.glob("*-*ep.json"))]
+    records.sort(key=lambda record: (-record["expert_episodes"], record["task"]))
+    yield "| task | expert episodes | rows | the logs | " + " | ".join(NAMES.values()) + " |"
+    yield "|---|---:|---:|---:|" + "---:|" * len(NAMES)
+    for record in records:
+        seeds = list(record["seeds"].values())
+        counts = [seed["expert_rows"] for seed in seeds]
+        rows = "–".join(f"{count:,}" for count in sorted({min(counts), max(counts)}))
+        scores = [_cell([seed[name]["score"] for seed in seeds if name in seed]) for name in NAMES]
+        first = f"| `{record['task']}` | {record['expert_episodes']} | {rows} | {record['logs']['score']:.0f} | "
+        yield first + " | ".join(scores) + " |"
+    yield ""
+    yield "| updates per second | " + " | ".join(NAMES.values()) + " |"
+    yield "|---|" + "---:|" * len(NAMES)
+    for record in records:
+        seeds = list(record["seeds"].values())
+        speeds = [[seed[name]["updates_per_second"] for seed in seeds if name in seed] for name in NAMES]
+        cells = [f"{np.median(each):,.0f}" if each else "" for each in speeds]
+        yield f"| `{record['task']}`, {record['expert_episodes']} | " + " | ".join(cells) + " |"
+
+
+def _cell(scores: Sequence[float]) -> str:
+    """The mean, and what it is of."""
+    if not scores:
+        return ""
+    return f"**{np.mean(scores):.0f}** ({', '.join(f'{score:.0f}' for score in scores)})".replace("-", "−")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """What follows a terminal: known answers of the likeness of ends, and when it applies."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -11,21 +13,23 @@ from ilbrl.rewards import Labelling, soft_support
 from ilbrl.rewards.ends import likeness, rewards_after
 
 
-def episodes(last: list[float], by_terminal: bool = True) -> Dataset:
-    """Two steps each, from 0 to the last observation given."""
-    observations = np.column_stack([np.zeros(len(last)), last]).reshape(-1, 1)
-    ends = np.arange(2 * len(last)) % 2 == 1
-    never = np.zeros(len(ends), bool)
-    terminals, timeouts = (ends, never) if by_terminal else (never, ends)
-    return Dataset(observations, np.zeros(len(ends), int), observations, terminals, timeouts, action_names=("a", "b"))
+def episodes(last: list[float], steps: int = 2, arrive: int = 2) -> Dataset:
+    """So many steps each, at 0 until the last observation given; the first `arrive` of them end by a terminal."""
+    observations = np.zeros((len(last), steps, 1))
+    observations[:, -1, 0] = last
+    ends = np.zeros((2, len(last), steps), bool)
+    ends[0, :arrive, -1], ends[1, arrive:, -1] = True, True
+    terminals, timeouts = ends.reshape(2, -1)
+    rows = observations.reshape(-1, 1)
+    return Dataset(rows, np.zeros(len(rows), int), rows, terminals, timeouts, action_names=("a", "b"))
 
 
 def test_ends_of_another_kind_are_less_like_the_experts():
     experts, ends = np.array([[0.0], [2.0]]), np.array([[0.0], [1.0], [4.0], [22.0]])
     kernel = [1, 1, (0.25 + 1) / 2, ((2 / 22) ** 2 + (2 / 20) ** 2) / 2]  # σ = 2, and each end is k = 1 from the other
     np.testing.assert_allclose(likeness(ends, experts), kernel)
-    np.testing.assert_array_equal(likeness(ends, experts[:1]), 1)
-    np.testing.assert_array_equal(likeness(np.array([[5.0], [6.0]]), np.array([[5.0], [5.0]])), [1, 0])  # σ = 0
+    for same in (experts[:1], experts[[0, 0]]):  # no distance to learn σ from: √(2 D), here √2
+        np.testing.assert_allclose(likeness(ends, same), [1, 1, 2 / 16, 2 / 22**2])
 
 
 def test_many_ends_are_compared_with_some_of_the_experts(monkeypatch):
@@ -38,20 +42,28 @@ def test_many_ends_are_compared_with_some_of_the_experts(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("ends", "expert_arrives", "applies"),
-    [("auto", True, True), ("auto", False, False), ("failure", True, False), ("success", False, False)],
+    ("ends", "steps", "arrive", "applies"),
+    [
+        ("auto", 2, 2, True),
+        ("auto", 2, 1, True),  # the other one timed out
+        ("auto", 2, 0, False),
+        ("auto", 8, 2, False),  # the logs meet terminals sooner: these are falls, and the expert falls late
+        ("failure", 2, 2, False),
+        ("success", 8, 2, True),
+        ("success", 2, 0, False),  # there is no end to resemble
+    ],
 )
-def test_it_applies_where_the_expert_arrives(ends, expert_arrives, applies):
-    expert, others = episodes([5.0, 6.0], expert_arrives), episodes([5.0, -5.0])
+def test_it_applies_where_the_expert_works_towards_terminals(ends, steps, arrive, applies):
+    expert, others = episodes([5.0, 6.0], steps, arrive), episodes([5.0, -50.0], steps=6)
     spec = Spec.of(expert, others)
     after = rewards_after(Labelling(expert, others, spec, [soft_support.SupportReward(ends=ends)], [0]))
     assert (after is not None) == applies
     if after is None:
         return
-    np.testing.assert_array_equal(after[::2], 0)  # no terminal, nothing follows
-    assert after[1::2][:3].tolist() == [1, 1, 1]
-    assert after[-1] < 0.05
-    columns = prepare(
-        AGENTS["ilbrl"], expert, others, [AGENTS["ilbrl"].presets["default"]], [0], quiet=True
-    ).feed.shared
+    at = np.concatenate([expert.terminals, others.terminals])
+    np.testing.assert_array_equal(after[~at], 0)  # no terminal, nothing follows
+    assert after[at][:-1].tolist() == [1] * (arrive + 1)
+    assert after[-1] < 0.5
+    config = replace(AGENTS["ilbrl"].presets["default"], ends=ends)
+    columns = prepare(AGENTS["ilbrl"], expert, others, [config], [0], quiet=True).feed.shared
     np.testing.assert_array_equal(columns["absorbing"], after)

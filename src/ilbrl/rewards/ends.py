@@ -8,9 +8,13 @@ into an absorbing state, which earns for ever as much as the end resembles the e
     c(x)    = min(1, mean_j k(x, x_j) / median_i mean_{j ≠ i} k(x_i, x_j))
 
 x is the last observation before a terminal, standardised, x_j are the expert's, and σ is the median distance between
-two of these. So ends as far apart as the expert's are all worth about 1, and those of another kind (a crash, where the
-expert lands) less. Of an expert with more than 1,000 ends, 1,000 spread evenly are x_j. What was observed after a
-terminal is not used, since logs seldom have it.
+two of these, but at least √(2 D), as far as two logged observations of D numbers usually are. So ends as far apart as
+the expert's are all worth about 1, and those of another kind (a crash, where the expert lands) less. Of an expert with
+more than 1,000 ends, 1,000 spread evenly are x_j. What was observed after a terminal is not used, since logs seldom
+have it.
+
+The expert works towards terminals if most of its episodes end by one, and it meets them sooner than the logs do. An
+expert that falls now and then, or even always, but later than others, does not.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ from ilbrl.learning.config import config
 from ilbrl.rewards.labels import Labelling
 
 MOST_EXPERTS, BLOCK = 1000, 65_536  # ends of the expert that others are compared with; ends compared at a time
-ARRIVING = 0.9  # share of the expert's episodes that end by a terminal, where that is what it is after
+ARRIVING = 0.5  # share of the expert's episodes that end by a terminal, where that is what it is after
 
 
 @config
@@ -33,13 +37,15 @@ class Ends:
 
     ends: Literal["auto", "failure", "success"] = "auto"
     """What a terminal is. failure: nothing more is earned, as in the paper. success: as much is earned for ever as the
-    end resembles the expert's. auto: success where nine in ten of the expert's episodes, or more, end by a terminal."""
+    end resembles the expert's. auto: success where at least half of the expert's episodes end by a terminal, and it has
+    more terminals per step than the logs."""
 
 
 def rewards_after(asked: Labelling) -> np.ndarray | None:
     """[N] float32 in [0, 1]: c at terminal rows, 0 elsewhere; None: nothing follows a terminal."""
     stated, expert = asked.configs[0].ends, asked.expert
-    arrives = expert.terminals.sum() >= ARRIVING * expert.num_episodes
+    sooner = expert.terminals.mean() > (asked.logs.terminals.mean() if len(asked.logs) else 0)
+    arrives = sooner and expert.terminals.sum() >= ARRIVING * expert.num_episodes
     if stated == "failure" or (not arrives and (stated == "auto" or not expert.terminals.any())):
         return None
     last = [asked.spec.standardise(data.observations[data.terminals]) for data in (expert, asked.logs)]
@@ -50,17 +56,16 @@ def rewards_after(asked: Labelling) -> np.ndarray | None:
 
 
 def likeness(ends: np.ndarray, experts: np.ndarray) -> np.ndarray:
-    """[n] c of [n, D] last observations beside [m, D] of the expert's; all 1 beside a single one."""
-    if len(experts) < 2:
-        return np.ones(len(ends))
+    """[n] c of [n, D] last observations beside [m, D] of the expert's."""
     if len(experts) > MOST_EXPERTS:
         experts = experts[np.linspace(0, len(experts) - 1, MOST_EXPERTS).astype(int)]
     among = cdist(experts, experts)
-    sigma = np.median(among[np.triu_indices(len(experts), k=1)])
+    pairs = among[np.triu_indices(len(experts), k=1)]
+    sigma = max(np.median(pairs) if len(pairs) else 0.0, np.sqrt(2 * experts.shape[1]))
 
     def near(distance: np.ndarray) -> np.ndarray:
-        return np.where(distance <= sigma, 1.0, (sigma / np.maximum(distance, 1e-12)) ** 2)
+        return (sigma / np.maximum(distance, sigma)) ** 2
 
-    own = (near(among).sum(1) - 1) / (len(experts) - 1)  # each beside the others
+    own = (near(among).sum(1) - 1) / (len(experts) - 1) if len(pairs) else 1.0  # each beside the others
     blocks = (ends[start : start + BLOCK] for start in range(0, len(ends), BLOCK))
     return np.minimum(1, np.concatenate([near(cdist(block, experts)).mean(1) for block in blocks]) / np.median(own))
