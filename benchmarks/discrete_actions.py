@@ -90,7 +90,9 @@ def measure(task: str, count: int, options: argparse.Namespace) -> None:
 def _score(task: str, returns: np.ndarray) -> float:
     from ilbrl import envs
 
-    return round(float(np.mean(envs.normalised_score(task, returns))), 1)  # pyright: ignore[reportArgumentType]
+    scores = envs.normalised_score(task, returns)
+    assert scores is not None
+    return round(float(scores.mean()), 1)
 
 
 def ours(method: str, task: str, expert: Any, logs: Any, seed: int, options: argparse.Namespace) -> dict[str, float]:
@@ -119,15 +121,18 @@ def peer(method: str, task: str, expert: Any, logs: Any, seed: int, options: arg
 
     rows = expert if method == "DiscreteBC" else concatenate([expert, logs])
     spec = Spec.of(rows)
-    columns = {name: getattr(rows, name) for name in COLUMNS} | {"observations": spec.standardise(rows.observations)}
+    given: dict[str, Any] = {name: getattr(rows, name) for name in COLUMNS}
+    given |= {"observations": spec.standardise(rows.observations), "method": method, "seed": seed}
+    given |= {"updates": options.updates, "size": rows.num_actions}
     with tempfile.TemporaryDirectory() as folder:
         asked = Path(folder) / "asked.npz"
-        np.savez(asked, **columns, method=method, seed=seed, updates=options.updates, size=rows.num_actions)
+        np.savez(asked, **given)
         subprocess.run([options.peer_python, __file__, "--as-peer", asked], check=True, capture_output=True, text=True)
         with np.load(asked.with_name("answer.npz")) as answer:
             layers = tuple(Layer(answer[f"weight{i}"], answer[f"bias{i}"]) for i in range(3))
             speed = round(float(answer["updates_per_second"]))
-    policy = Policy(layers, [0], [rows.num_actions - 1], "categorical", spec.obs_mean, spec.obs_std)
+    bounds = np.zeros(1), np.full(1, rows.num_actions - 1.0)
+    policy = Policy(layers, *bounds, "categorical", spec.obs_mean, spec.obs_std)
     played = envs.rollout(policy, task, options.episodes, seed=1, quiet=True)
     return {"score": _score(task, played.returns), "updates_per_second": speed}
 

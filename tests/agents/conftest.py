@@ -79,6 +79,9 @@ class Independent:
         penalty = self.cfg.critic_penalty or 0.0
         return values - penalty * b.next_known * np.sum((act - b.next_actions) ** 2, 1)
 
+    def target_rate(self):
+        return self.cfg.tau
+
     # --- the same for all kinds ---
 
     def actor_loss(self, x, b, lam, scale):
@@ -107,8 +110,9 @@ class Independent:
             acting = self.actor.x if cfg.deploy_lam is None else self.second.x
             rate = max(cfg.actor_average, 10 / (self.actor.t + 10))
             self.average = (1 - rate) * self.average + rate * acting
-        self.target_actor = (1 - cfg.tau) * self.target_actor + cfg.tau * self.actor.x
-        self.target_critics = [(1 - cfg.tau) * t + cfg.tau * c.x for t, c in zip(self.target_critics, self.critics)]
+        rate = self.target_rate()
+        self.target_actor = (1 - rate) * self.target_actor + rate * self.actor.x
+        self.target_critics = [(1 - rate) * t + rate * c.x for t, c in zip(self.target_critics, self.critics)]
 
     @property
     def deployed(self):
@@ -155,4 +159,7 @@ class Discrete(Independent):
 
     def scale(self, actor, b):
         values = mlp(self.critics[0].x, b.observations, self.shapes["critic"])
-        return 0.1 * np.mean([np.abs(row - row.mean()).mean() for row in values])
+        return 0.3 * np.mean([np.abs(row - row.mean()).mean() for row in values])
+
+    def target_rate(self):
+        return max(self.cfg.tau, 300 / (self.actor.t + 300))

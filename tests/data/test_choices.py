@@ -78,7 +78,7 @@ def test_declared_names_and_numbers(tmp_path: Path) -> None:
 def test_text_among_numbers_is_no_name(tmp_path: Path) -> None:
     pytest.importorskip("pandas")
     (tmp_path / "a.csv").write_text("obs_0,action\n1,2\n1,high\n")
-    with pytest.raises(IlbrlError, match="column 'action' holds 'high' in row 1, not numbers"):
+    with pytest.raises(IlbrlError, match="column 'action' holds 'high' in row 1 and '2' in row 0: actions are"):
         load(tmp_path / "a.csv")
 
 
@@ -93,6 +93,9 @@ def test_two_logs_number_their_actions_alike_or_are_refused() -> None:
         "actions: the expert never takes right, stay, which the other logs do"
     ]
     assert concatenate([expert, others]).action_names == others.action_names
+    nothing = found(*same_actions([others, logs(["up"] * 6)]))[0]
+    assert nothing.grade == "warning"
+    assert "the expert never takes any that the other logs take" in nothing.message
 
 
 def test_numbers_and_names_do_not_meet_by_chance() -> None:

@@ -71,6 +71,20 @@ def test_what_is_no_policy_of_these_choices_is_refused(asked, said):
         chances("p", asked, np.eye(5, dtype=np.float32), SPEC)
 
 
+def test_a_policy_that_numbers_its_actions_differently_is_refused(evidence):
+    swapped = replace(policy(MIXED), metadata={"action_names": ["yes", "no"]})
+    with pytest.raises(IlbrlError, match="policy mine: its actions are yes, no, those of the logs no, yes"):
+        ope.estimate({"mine": swapped}, evidence, "importance")
+
+
+def test_a_log_may_lack_an_action(evidence):
+    logs = evidence.logs["logs"]
+    always = replace(logs.episodes(slice(0, 3)), actions=np.zeros(logs.episode_lengths[:3].sum(), int))
+    joined = ope.Evidence.of({"expert": replace(always, action_names=("no",)), "logs": logs})
+    assert joined.union.action_names == ("no", "yes")
+    assert joined.spec.num_actions == 2
+
+
 # --- a finite MDP, solved exactly ---
 
 

@@ -99,6 +99,8 @@ class Losses(NamedTuple):
     target: Callable[[Config, State, Batch, jax.Array], jax.Array]  # [B] y
     critic: Callable[[nets.Params, Config, Batch, jax.Array], tuple[jax.Array, jax.Array]]
     actor: Callable[[nets.Params, nets.Params, Config, Batch, float | jax.Array], tuple[jax.Array, jax.Array]]
+    target_rate: Callable[[Config, jax.Array], float | jax.Array] = lambda cfg, updates: cfg.tau
+    """(configuration, the actor's updates so far) → how far the targets follow."""
 
 
 def init(cfg: Config, spec: Spec, key: jax.Array) -> State:
@@ -204,11 +206,12 @@ def step(
     average, acting = state.average, actor if second is None else second
     if average is not None and cfg.actor_average is not None:
         average = nets.polyak(average, acting.params, averaging_rate(cfg.actor_average, nets.updates_of(acting)))
+    rate = losses.target_rate(cfg, nets.updates_of(actor))
     state = State(
         actor=actor,
         critic=critic,
-        target_actor=nets.polyak(state.target_actor, actor.params, cfg.tau),
-        target_critic=nets.polyak(state.target_critic, critic.params, cfg.tau),
+        target_actor=nets.polyak(state.target_actor, actor.params, rate),
+        target_critic=nets.polyak(state.target_critic, critic.params, rate),
         second_actor=second,
         average=average,
     )

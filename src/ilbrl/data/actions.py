@@ -95,8 +95,15 @@ def check_choices_of_expert(dataset: Dataset, expert: Dataset) -> Iterator[Findi
         )
         yield Finding("error", "choices", "actions", None, message)
         return
-    unseen = np.setdiff1d(np.unique(dataset.actions), expert.actions)
-    if len(unseen):
+    taken = np.unique(dataset.actions)
+    unseen = np.setdiff1d(taken, expert.actions)
+    if len(unseen) == len(taken) and len(expert):
+        message = (
+            "actions: the expert never takes any that the other logs take, so that none of their steps is close to its"
+            " own; are the same actions called differently?"
+        )
+        yield Finding("warning", "choices", "actions", None, message)
+    elif len(unseen):
         names = dataset.action_names
         found = _some([str(number) if names is None else names[number] for number in unseen])
         message = f"actions: the expert never takes {found}, which the other logs do"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ilbrl.base.errors import IlbrlError
-from ilbrl.data import Dataset, load
+from ilbrl.data import Dataset, load, same_actions
 from ilbrl.data.benchmark import find_policy
 from ilbrl.data.doctor import require_healthy
 from ilbrl.ope.calibration import Calibration, calibrate
@@ -127,6 +127,7 @@ def gather(
         raise IlbrlError("name at least one log to learn from")
     found = {} if expert is None else {"expert": _loaded(expert, quiet)}
     found |= {name: _loaded(log, quiet) for name, log in several.items()}
+    found = dict(zip(found, same_actions(list(found.values()))))
     rewarded = not intrinsic and all(data.rewards is not None for data in found.values())
     demonstrations = found.get("expert")
     for data in found.values():

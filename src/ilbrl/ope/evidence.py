@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ilbrl.base.errors import IlbrlError
-from ilbrl.data import Dataset, concatenate
+from ilbrl.data import Dataset, concatenate, same_actions
 from ilbrl.data.splits import Composition, split_episodes
 from ilbrl.learning.spec import Spec
 
@@ -175,6 +175,8 @@ class Evidence:
         if not logs:
             raise IlbrlError("evaluation needs logs to learn from: none has a row")
         held_out = {name: data for name, data in (held_out or {}).items() if len(data)}
+        alike = iter(same_actions([*logs.values(), *held_out.values()]))  # a log may lack an action
+        logs, held_out = ({name: next(alike) for name in part} for part in (logs, held_out))
         union = concatenate(list(logs.values()))
         spec = spec or Spec.of(union)
         every = (*logs.values(), *held_out.values())

@@ -124,6 +124,17 @@ def require_kind(name: str, policy: Any, observations: np.ndarray, spec: Spec) -
         )
 
 
+def require_same_names(name: str, policy: Any, names: tuple[str, ...] | None) -> None:
+    """Refuse a policy whose actions have other names, or other numbers, than those of the logs; None: no names."""
+    own = policy.policy if isinstance(policy, Sampled) else policy
+    if names is not None and isinstance(own, Policy) and own.action_names not in (None, names):
+        raise IlbrlError(
+            f"policy {name}: its actions are {', '.join(own.action_names or ())}, those of the logs {', '.join(names)}:"
+            " the same number would mean different actions; read the logs with the policy's names in their order"
+            " (--action-names)"
+        )
+
+
 def _asked(name: str, answer: Callable[[np.ndarray], Any], observations: np.ndarray, shape: tuple[int, ...]) -> Any:
     """[N, *shape] what a policy answers, asked piece by piece and checked."""
     pieces = []

@@ -151,8 +151,8 @@ def _values(columns: _Series, names: list[str], field: str, alone: bool, source:
         if len(columns) > 1:
             raise IlbrlError(f"{source}: episodes must be one column, got {', '.join(names)}")
         return columns[0].astype(object).where(columns[0].notna(), None).to_numpy()
-    if field == "actions" and alone and not any(map(_is_number, columns[0].dropna())):
-        return columns[0].astype(object).where(columns[0].notna(), None).to_numpy()  # names of choices
+    if field == "actions" and alone and columns[0].dtype.kind not in "biuf":
+        return _names_of_choices(columns[0], names[0], source)
     if len(columns) == 1 and alone:
         column = _numeric(columns[0], names[0], source)
         whole = column.dtype.kind in "biu" and not column.isna().any()
@@ -161,6 +161,16 @@ def _values(columns: _Series, names: list[str], field: str, alone: bool, source:
     for i, (name, column) in enumerate(zip(names, columns)):
         matrix[:, i] = _numeric(column, name, source).to_numpy(np.float32, na_value=np.nan)
     return matrix
+
+
+def _names_of_choices(column: Any, name: str, source: str) -> np.ndarray:
+    row = next((row for row, value in enumerate(column) if _is_number(value) and value == value), None)  # NaN: missing
+    if row is not None:
+        raise IlbrlError(
+            f"{source}: column {name!r} holds {_first_text(column)} and {column.iloc[row]!r} in row {row}: actions are"
+            " all names or all numbers"
+        )
+    return column.astype(object).where(column.notna(), None).to_numpy()
 
 
 def _numeric(column: Any, name: str, source: str) -> Any:

@@ -13,7 +13,7 @@ from ilbrl.learning.loggers import Log
 from ilbrl.ope.estimates import Estimates, Estimator
 from ilbrl.ope.estimators import doubly_robust, expected_sarsa, importance, models
 from ilbrl.ope.evidence import Evidence
-from ilbrl.ope.policies import Evaluable
+from ilbrl.ope.policies import Evaluable, require_same_names
 
 ESTIMATORS: dict[str, Estimator] = {
     "models": models.ESTIMATOR,
@@ -54,6 +54,8 @@ def estimate(
     estimator = find(estimator)
     config = estimator.Config() if config is None else config
     check([config])
+    for name, policy in policies.items():
+        require_same_names(name, policy, evidence.union.action_names)
     seeds = range(estimator.seeds) if seeds is None else seeds
     if not len(seeds):
         raise IlbrlError("an evaluation needs at least one seed")
