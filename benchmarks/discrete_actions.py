@@ -100,7 +100,8 @@ def ours(method: str, task: str, expert: Any, logs: Any, seed: int, options: arg
     from ilbrl.agents import AGENTS
     from ilbrl.agents.fit import fit
 
-    config = replace(AGENTS[method].presets["default"], hidden=(HIDDEN, HIDDEN), batch_size=BATCH)
+    agent = AGENTS[method]
+    config = replace(agent.presets[agent.usual_preset(discrete=True)], hidden=(HIDDEN, HIDDEN), batch_size=BATCH)
     settings: dict[str, Any] = {"config": config, "seeds": [seed], "quiet": True}
     fit(method, expert, logs, updates=WARM_UP, **settings)
     learned = fit(method, expert, logs, updates=options.updates, **settings)

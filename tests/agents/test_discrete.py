@@ -150,6 +150,12 @@ def test_the_same_action_has_the_same_number_in_both_logs():
     np.testing.assert_array_equal(one.policies[0].layers[0].weight, other.policies[0].layers[0].weight)
 
 
+def test_discrete_actions_have_a_preset_of_their_own():
+    learned = fit("ilbrl", logs(20, 0.0, 0), logs(20, 0.5, 1), updates=2, quiet=True)
+    assert learned.configs[0] == AGENTS["ilbrl"].presets["discrete"]
+    assert AGENTS["ilbrl"].usual_preset(discrete=False) == AGENTS["bc"].usual_preset(discrete=True) == "default"
+
+
 def test_training_in_two_parts_changes_no_bit(tmp_path):
     expert, others = logs(60, 0.0, 0), logs(60, 0.5, 1)
     options = {"config": small("ilbrl"), "seeds": 2, "quiet": True}

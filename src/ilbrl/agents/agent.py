@@ -74,6 +74,10 @@ class Agent:
             raise IlbrlError(f"agent {self.name}: learns real-valued actions only, and these logs have discrete ones")
         return self.discrete
 
+    def usual_preset(self, discrete: bool) -> str:
+        """The preset that suits actions of this kind."""
+        return "discrete" if discrete and "discrete" in self.presets else "default"
+
     def learns_from(self, expert: Dataset, logs: Dataset) -> list[Dataset]:
         """The datasets whose rows it is trained on, the expert's first."""
         return [expert] if self.rows == "expert" else [expert, logs]

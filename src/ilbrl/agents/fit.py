@@ -54,7 +54,7 @@ def fit(
     logs: Dataset,
     *,
     config: Any = None,
-    preset: str = "default",
+    preset: str | None = None,
     seeds: int | Sequence[int] = 1,
     updates: int = 250_000,
     reward: PerRow | None = None,
@@ -71,6 +71,7 @@ def fit(
 
     agent: a name from `ilbrl.agents.AGENTS`, or an `Agent` of your own.
     config: one configuration or a list of them; by default the agent's `preset`.
+    preset: by default `discrete` where actions are discrete and the agent has it, else `default`.
     seeds: how many (0, 1, …), or which.
     reward, weight: your own, in place of the agent's: [N] for the expert's rows and then the logs', or a function that
         makes them of a Dataset of these rows.
@@ -83,6 +84,7 @@ def fit(
     """
     agent = find_agent(agent)
     expert, logs = same_actions([expert, logs])
+    preset = preset or agent.usual_preset(logs.discrete)
     if preset not in agent.presets:
         raise IlbrlError(f"{agent.name} has no preset {preset!r}: there are {', '.join(agent.presets)}")
     configs = config if isinstance(config, (list, tuple)) else [config or agent.presets[preset]]

@@ -11,13 +11,16 @@ eighth row of a batch, with 18 episodes more than half), weights have mean 1 in 
 targets are bounded to [0, 1/(1 − γ)], since r_I is in [0, 1], γ is 0.997, learning rates are TD3-BC's own 3e-4, λ is
 smaller, and the policy is an exponential mean of the actor's weights. The presets `paper` and `paper-hopper` are the
 paper's final hyper-parameters (its tables of selected configurations) with its plain targets and critics, raw weights,
-and batches drawn from all rows alike.
+and batches drawn from all rows alike. The preset `discrete` is taken where actions are discrete and no other is named:
+half of each batch is the expert's rows, and γ is 0.99.
 
 The ablation weights every row's cloning loss alike: plain TD3-BC on the intrinsic reward. It shares ILBRL's draws of
 hyper-parameters on purpose, so that a study compares the two on the same settings.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from ilbrl.agents import td3bc, td3bc_discrete
 from ilbrl.agents.agent import BY_REWARD, Agent, RewardWeight
@@ -31,16 +34,18 @@ class Config(td3bc.Config, soft_support.SupportReward, RewardWeight, Shares):
     """Settings of the solver, the reward, the weights and the batches."""
 
 
+DEFAULT = Config(
+    lam=1.0,
+    gamma=0.997,
+    expert_odds=30.0,
+    normalise_weights=True,
+    actor_average=2e-4,
+    reward_bounds=(0.0, 1.0),
+    layer_norm=True,
+)
 PRESETS = {
-    "default": Config(
-        lam=1.0,
-        gamma=0.997,
-        expert_odds=30.0,
-        normalise_weights=True,
-        actor_average=2e-4,
-        reward_bounds=(0.0, 1.0),
-        layer_norm=True,
-    ),
+    "default": DEFAULT,
+    "discrete": replace(DEFAULT, gamma=0.99, expert_odds=1.0, expert_share=0.5),
     "paper": Config(lam=3.780707811143581, actor_lr=3.4187343220724746e-5, critic_lr=3.193621317706127e-5),
     "paper-hopper": Config(lam=1.9898232924151003, actor_lr=4.279938571320915e-5, critic_lr=6.308344747206642e-5),
 }

@@ -64,6 +64,9 @@ def main(words: list[str]) -> int:
         if not 1 <= value <= most:
             raise IlbrlError(f"--{option}: must be between 1 and {most:,}, got {shown(value)}")
     expert, logs = load_both(run.expert, run.logs, run.reading, run.quiet)
+    suits = AGENTS[agent].usual_preset(logs.discrete)
+    if suits != "default" and value_of("--preset", words, "") == "":
+        run, config = _parse(agent, [*words[1:], "--preset", suits])
     learned = fit(
         agent,
         expert,
