@@ -137,8 +137,8 @@ def _parse(words: list[str]) -> tuple[EvaluateOptions, Any, Reading]:
             ("settings", estimator.Config, field(default=estimator.Config())),
         ],
     )
-    names = "\n".join(f"{name}: {each.display}" for name, each in ope.ESTIMATORS.items())
-    arguments.__doc__ = f"{EXAMPLES}\n\nEstimators\n\n{names}"
+    names = "; ".join(f"{name}, {each.display}" for name, each in ope.ESTIMATORS.items())
+    arguments.__doc__ = f"{EXAMPLES}\n\nEstimators: {names}."
     config = (tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff)
     parsed: Any = tyro.cli(arguments, args=words, prog="ilbrl evaluate", config=config)
     return parsed.evaluation, parsed.settings, parsed.reading
@@ -235,6 +235,7 @@ def _as_json(found: ope.Evaluated, estimates: ope.Estimates, judged: Calibrated)
             "parts": list(estimate.parts),
             "distance": estimate.distance,
             "length": estimate.length,
+            "gain": estimate.gain,
         }
         for name, estimate in estimates.policies.items()
     }

@@ -10,6 +10,7 @@ from ilbrl import ope
 from ilbrl.base.errors import printable
 from ilbrl.report.pictures import evaluator as pictures
 from ilbrl.report.pictures import paper
+from ilbrl.results.schema import NORMAL_95
 from ilbrl.results.tables import Curve
 
 
@@ -62,12 +63,20 @@ def _evaluation_lines(found: dict[str, Any], calibrated_here: bool) -> list[str]
             f"{_number(entry['length'], '.0f'):>8}   {entry['verdict']}"
         )
     lines.append(f"distance: {found['measure']}")
+    lines += [
+        f"{name}: {_gain(entry['gain'])} than the logs earned from the same first observations"
+        for name, entry in found["policies"].items()
+        if entry.get("gain")
+    ]
     lines += [f"note: {note}" for note in found["notes"]]
     lines += [f"warning: {said}" for said in found["warnings"]]
     if found["trust_withheld"]:
         lines.append(found["trust_withheld"])
     elif found["trust"] is None:
-        lines.append("not calibrated: how far to trust these numbers is unknown until --known NAME=POLICY … says so")
+        lines.append(
+            "not calibrated: how far to trust these numbers is unknown until --known NAME=POLICY … says so"
+            " (or --clones, a weaker check that needs no policy)"
+        )
     elif not calibrated_here:
         lines += _trust_lines(found["trust"])
     return lines
@@ -75,6 +84,10 @@ def _evaluation_lines(found: dict[str, Any], calibrated_here: bool) -> list[str]
 
 def _trust_lines(trust: dict[str, Any]) -> list[str]:
     return [f"{ope.SAYINGS[trust['verdict']]}:", *(f"  {reason}" for reason in trust["reasons"])]
+
+
+def _gain(gain: dict[str, float]) -> str:
+    return f"{abs(gain['value']):.4g} ± {NORMAL_95 * gain['std_error']:.2g} {'more' if gain['value'] > 0 else 'less'}"
 
 
 def _number(value: float | None, how: str = ".4g") -> str:

@@ -15,6 +15,7 @@ from ilbrl.base.errors import printable
 from ilbrl.base.records import to_plain
 from ilbrl.cli.named import refuse_input
 from ilbrl.data.benchmark import find_policy
+from ilbrl.data.checks import counted
 from ilbrl.policy import Policy
 from ilbrl.policy.export_c import export_c
 from ilbrl.policy.export_onnx import OPSET, export_onnx
@@ -133,7 +134,7 @@ def _observations(policy: Policy) -> str:
     standardised = "standardised inside" if policy.obs_mean is not None else "taken as they are"
     known = policy.obs_low is not None and policy.obs_high is not None
     seen = "; the range in training is in the file" if known else "; the range in training is not known"
-    return f"{policy.obs_dim} numbers{_called(policy.observation_columns)}, {standardised}{seen}"
+    return f"{counted(policy.obs_dim, 'number')}{_called(policy.observation_columns)}, {standardised}{seen}"
 
 
 def _called(names: Sequence[str] | None) -> str:
@@ -149,7 +150,7 @@ def _actions(policy: Policy) -> str:
     bounds = sorted({(float(low), float(high)) for low, high in zip(policy.action_low, policy.action_high)})
     if len(bounds) == 1:
         each = f"{bounds[0][0]:g} to {bounds[0][1]:g}"
-        return f"{policy.act_dim} numbers{_called(policy.action_columns)}, each from {each}"
+        return f"{counted(policy.act_dim, 'number')}{_called(policy.action_columns)}, each from {each}"
     names = policy.action_columns or [""] * policy.act_dim
     ranges = zip(names, policy.action_low, policy.action_high)
     return ", ".join(f"{name} {low:g} to {high:g}".strip() for name, low, high in ranges)

@@ -56,7 +56,7 @@ class Policy:
     def __repr__(self) -> str:
         sizes = " → ".join(map(str, (self.obs_dim, *(layer.units for layer in self.layers[:-1]))))
         normed = ", LayerNorm" if any(layer.scale is not None for layer in self.layers) else ""
-        acts = f"{self.num_actions} actions" if self.head == "categorical" else f"{self.act_dim} numbers"
+        acts = f"{self.num_actions} actions" if self.head == "categorical" else _numbers(self.act_dim)
         said = {name: str(self.metadata[name]) for name in ("agent", "task", "seed") if name in self.metadata}
         told = [f"{name} {text}" for name, text in said.items() if len(text) <= 40 and text.isprintable()]
         return f"Policy({sizes} → {acts}, {self.activation}{normed}, {', '.join([self.head, *told])})"
@@ -221,3 +221,7 @@ class Policy:
         if self.mean_bound is not None:
             mean = np.clip(mean, -self.mean_bound, self.mean_bound)
         return mean, np.clip(log_std, *self.log_std_bounds)
+
+
+def _numbers(count: int) -> str:
+    return "1 number" if count == 1 else f"{count} numbers"
