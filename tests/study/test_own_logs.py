@@ -71,6 +71,14 @@ def test_the_report_misses_nothing(own):
     assert read_run(own).missing == ()
 
 
+def test_policy_and_logs_are_compared_from_the_same_beginnings(own, tmp_path, capsys):
+    chosen = read_json(own / "selection.json")
+    assert chosen["algorithms"][chosen["overall"]["algorithm"]]["gain"]["std_error"] > 0
+    assert main(["report", str(own), "--out", str(tmp_path / "report.html")]) in (0, 1)
+    assert "than the logs earned from the same first observations" in capsys.readouterr().out
+    assert "Its log&#39;s own mean closeness" in (tmp_path / "report.html").read_text()  # not the clone's truth
+
+
 def test_what_was_done_with_how_much_is_told(own):
     told = (own / "log.txt").read_text()
     assert "Policies learn from 6 episodes (114 transitions) of the expert and 24 episodes" in told
