@@ -155,6 +155,12 @@ def test_saved_models_come_back_and_damage_is_named(learned, tmp_path):
     path.write_bytes(content)
     with pytest.raises(IlbrlError, match=r"models\.safetensors: damaged"):
         models.Models.load(path)
+    content[-5] ^= 1
+    at = content.index(b"horizon") + len(b'horizon\\": ')
+    content[at] ^= 1  # another digit: the header counts too
+    path.write_bytes(content)
+    with pytest.raises(IlbrlError, match=r"models\.safetensors: damaged"):
+        models.Models.load(path)
     path.write_bytes(content[:100])
     with pytest.raises(IlbrlError, match=r"models\.safetensors: not a file of learned models"):
         models.Models.load(path)

@@ -99,6 +99,7 @@ class Models:
             "sources": list(self.sources),
             "content_hash": self.content_hash,
         }
+        header["checksum"] = _checksum(header)
         with written_whole(path) as partial:
             partial.write_bytes(safetensors.numpy.save(_arrays(self), {"ilbrl": json.dumps(header, sort_keys=True)}))
         return Path(path)
@@ -114,6 +115,8 @@ class Models:
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
             if header["format"] != FORMAT:
                 raise IlbrlError(f"{path}: written in format {header['format']!r}, this version reads {FORMAT!r}")
+            recorded = header.pop("checksum", None)  # younger than the format
+            whole = recorded in (None, _checksum(header))
             config = records.from_json(Config, header["config"], f"{path}, config")
             errors = records.from_json(Errors, header["errors"], f"{path}, errors")
             depth = len(config.hidden) + 1
@@ -123,12 +126,17 @@ class Models:
             needed = set(Scales.__dataclass_fields__) - (younger - set(arrays))
             scales = Scales(**{name: arrays[name] for name in needed})
             models = Models(layers, config, scales, int(header["horizon"]), errors, tuple(header["sources"]))
-            whole = models.content_hash == header["content_hash"]
-        except (KeyError, safetensors.SafetensorError, ValueError, TypeError, RecursionError) as error:
+            whole &= models.content_hash == header["content_hash"]
+        except (KeyError, AttributeError, safetensors.SafetensorError, ValueError, TypeError, RecursionError) as error:
             raise IlbrlError(f"{path}: not a file of learned models ({error}); train them again") from None
         if not whole:
             raise IlbrlError(f"{path}: damaged (its checksum does not fit); train the models again")
         return models
+
+
+def _checksum(header: dict[str, Any]) -> str:
+    """Of everything beside the arrays, which have the content hash."""
+    return hashlib.sha256(json.dumps(header, sort_keys=True).encode()).hexdigest()
 
 
 def _arrays(models: Models) -> dict[str, np.ndarray]:
