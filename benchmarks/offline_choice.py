@@ -1,7 +1,7 @@
 """How well offline values choose: many configurations that nobody has looked at, valued from logs, then played.
 
     python -m benchmarks.offline_choice hopper --expert-episodes 2 18 --out results/choice        (minutes on a GPU)
-    python -m benchmarks.offline_choice hopper --out /tmp/try --small                             (a try on a CPU)
+    python -m benchmarks.offline_choice hopper --out try --small                                  (a try on a CPU)
     python -m benchmarks.offline_choice --table results/choice                                    (the table in docs)
     python -m benchmarks.offline_choice --table results/choice --figure docs/figures/choice.png   (and the picture)
 

@@ -144,7 +144,7 @@ def p_min(mdp: FiniteMDP, explorer: Policy) -> float:
     rho = stationary_distribution(policy_chain(mdp, explorer))
     smallest = float((rho[:, None] * action_probabilities(mdp, explorer)).min())
     if smallest <= 0:
-        raise IlbrlError("the exploratory policy never takes some action (Assumption 3: p_min must be positive)")
+        raise IlbrlError("the explorer never takes some action (Assumption 3: p_min must be positive)")
     return smallest
 
 
