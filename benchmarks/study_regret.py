@@ -66,7 +66,9 @@ def between(runs: Sequence[Run]) -> Iterator[str]:
             for number, mean in regret.configurations.items()
         }
         best = max(scores, key=scores.__getitem__)
-        chosen, own = ((name, run.selection.algorithms[name].configuration) for name in (overall.algorithm, "ilbrl"))
+        own_choice = run.selection.algorithms["ilbrl"].configuration
+        assert own_choice is not None
+        chosen, own = (overall.algorithm, overall.configuration), ("ilbrl", own_choice)
         cells = [
             f"{display(chosen[0])} {scores[chosen]:.1f}",
             f"{scores[own]:.1f}",
