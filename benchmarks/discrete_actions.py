@@ -174,15 +174,15 @@ def table(folder: Path) -> Iterator[str]:
     """Mean scores, with those of every seed, and speeds."""
     records = [json.loads(file.read_text()) for file in sorted(folder.glob("*-*ep.json"))]
     records.sort(key=lambda record: (-record["expert_episodes"], record["task"]))
-    yield "| task | expert episodes | rows | the logs | " + " | ".join(NAMES.values()) + " |"
-    yield "|---|---:|---:|---:|" + "---:|" * len(NAMES)
+    yield "| task | expert episodes | rows | updates | the logs | " + " | ".join(NAMES.values()) + " |"
+    yield "|---|---:|---:|---:|---:|" + "---:|" * len(NAMES)
     for record in records:
         seeds = list(record["seeds"].values())
         counts = [seed["expert_rows"] for seed in seeds]
         rows = "–".join(f"{count:,}" for count in sorted({min(counts), max(counts)}))
         scores = [_cell([seed[name]["score"] for seed in seeds if name in seed]) for name in NAMES]
-        first = f"| `{record['task']}` | {record['expert_episodes']} | {rows} | {record['logs']['score']:.0f} | "
-        yield first + " | ".join(scores) + " |"
+        cells = [f"`{record['task']}`", str(record["expert_episodes"]), rows, f"{record['updates']:,}"]
+        yield "| " + " | ".join([*cells, f"{record['logs']['score']:.0f}", *scores]) + " |"
     yield ""
     yield "| updates per second | " + " | ".join(NAMES.values()) + " |"
     yield "|---|" + "---:|" * len(NAMES)
