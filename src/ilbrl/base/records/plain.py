@@ -151,7 +151,7 @@ def fit(kind: Any, value: Any, where: str, reading: HowToRead) -> Any:
     if origin is Literal and value in inner:
         return value
     if origin is dict and isinstance(value, dict):
-        if reading.closed and inner[1] is str:
+        if reading.closed and inner[1] in (str, Any):
             return _flat(value, where)
         return dict(_each(inner[1], value.items(), where, reading))
     if origin is tuple and isinstance(value, list):
