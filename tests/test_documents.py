@@ -312,6 +312,7 @@ def test_every_file_and_kind_of_job_in_a_run_folder_is_listed(played):
 def test_every_field_of_a_run_folder_is_named():
     files = (schema.Audit, schema.DataRecord, schema.TuningRecord, schema.Selection, schema.Scores, schema.Score)
     nested = (schema.TriedSetting, schema.TrustRecord, schema.Chosen, schema.LabelsRecord, schema.Overall)
+    nested += (schema.ErrorsRecord,)
     named = [f.name for kind in (*files, *nested) for f in fields(kind)]
     columns = [name for kind in (ResultRow, CurveRow, ValueRow) for name in kind._fields]
     page = (ROOT / "docs/runs.md").read_text()

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from tests.models.conftest import linear_logs, steady
+from tests.models.conftest import exact_models, linear_logs, steady
 
 from ilbrl import models
 from ilbrl.cli import main
@@ -28,10 +28,12 @@ def test_train_then_inspect(quick, tmp_path, capsys):
 
     policy = steady(0.3).save(tmp_path / "policy.safetensors")
     words = [str(file), "--policy", str(policy), "--starts", str(tmp_path / "logs.npz")]
+    words += ["--figure", str(tmp_path / "errors.png")]
     assert main(["models", "inspect", *words]) == 0
     shown = capsys.readouterr().out
     assert "2 models of" in shown
     assert "policy.safetensors: return" in shown
+    assert (tmp_path / "errors.png").read_bytes()[:4] == b"\x89PNG"
 
 
 def test_a_policy_needs_states_to_begin_with(quick, tmp_path, capsys):
@@ -40,3 +42,11 @@ def test_a_policy_needs_states_to_begin_with(quick, tmp_path, capsys):
     assert main(["models", "train", "--logs", str(tmp_path / "logs.npz"), "--out", str(file), "--quiet"]) == 0
     assert main(["models", "inspect", str(file), "--policy", "x.safetensors"]) == 2
     assert "--starts LOGS" in capsys.readouterr().err
+
+
+def test_the_errors_go_into_a_figure_alone(tmp_path, capsys):
+    file = exact_models().save(tmp_path / "linear.models")
+    assert main(["models", "inspect", str(file), "--figure", str(tmp_path / "errors.doc")]) == 2
+    assert "errors.doc: is no figure; name a file that ends in .png" in capsys.readouterr().err
+    assert main(["models", "inspect", str(file), "--figure", str(tmp_path / "errors.png")]) == 2
+    assert "linear.models records no errors of its models" in capsys.readouterr().err

@@ -1,6 +1,6 @@
 """Rollouts in learned models, through the seam: a linear system whose returns are known, with and without rewards."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -64,6 +64,14 @@ def test_one_rollout_serves_every_penalty(found):
     plain, penalised = found
     assert penalised["weak"].value < plain["weak"].value
     assert penalised["weak"].distance == plain["weak"].distance
+
+
+def test_estimates_say_how_right_their_models_are(found, workplace):
+    (file,) = workplace.iterdir()
+    errors = models.Models.load(file).errors
+    for estimates in found:
+        assert [asdict(each) for each in estimates.model_errors] == [asdict(errors)]
+    assert errors.steps == (1, 2, 5, 10)
 
 
 def test_models_are_trained_once_and_found_again(found, evidence, workplace, monkeypatch):

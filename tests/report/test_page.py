@@ -128,6 +128,26 @@ def test_rank_correlations_of_two_policies_are_not_shown(committed, copy, edit, 
     assert "Spearman" in outline(write_page([folder], tmp_path / "three.html"))
 
 
+def test_the_errors_of_learned_models_stand_beside_the_calibration(committed, copy, edit, tmp_path):
+    errors = {
+        "held_out_loss": [0.25, 0.5],
+        "steps": [1, 100],
+        "many_step": [[0.01, 0.75], [0.02, None]],
+        "left_out": [],
+    }
+    damaged = errors | {"many_step": [[0.01], [0.02, 0.5]]}
+    folder = copy(committed["hopper"])
+    assert "wrong by" not in outline(write_page([folder], tmp_path / "without.html"))
+    edit(folder / "tuning.json", lambda tuning: tuning.update(model_errors=[errors, damaged]))
+    page = write_page([folder], tmp_path / "with.html")
+    text = outline(page)
+    assert "After 100 steps the models are wrong by 0.75 standard deviations of a state, after 1 step by 0.015." in text
+    assert "model 1 0.02 – 0.5" in text  # the loss comes last
+    assert page.read_text().index("run0-calibration") < page.read_text().index("run0-model-errors")
+    drawn = pictures(page)["run0-model-errors"]
+    assert (drawn["x_ticks"][-1], drawn["y_ticks"][0], len(drawn["series"])) == (100, 0.01, 2)
+
+
 def test_the_command_that_reveals_names_the_folder_as_it_was_named(played, copy, edit, tmp_path):
     folder = copy(played, "my run")
     (folder / "reveal.json").unlink()

@@ -1,5 +1,6 @@
 """Pictures as data, and their files."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -7,19 +8,21 @@ import pytest
 
 from ilbrl.agents import AGENTS
 from ilbrl.base.errors import IlbrlError
-from ilbrl.report.pictures import STYLES, Line, Picture, Series, band, display, frame, paper, styles
+from ilbrl.report.pictures import STYLES, Line, Picture, Series, band, display, frame, log_ticks, paper, styles
 from ilbrl.report.pictures.evaluator import (
     BLIND,
     SEEN,
     Point,
     courses,
     estimates_against_truth,
+    model_errors,
     predicted,
     values_against_scores,
 )
 from ilbrl.report.pictures.runs import of_run
 from ilbrl.report.pictures.scores import of_scores
 from ilbrl.results import read_run
+from ilbrl.results.schema import ErrorsRecord
 from ilbrl.results.tables import Curve
 
 OF_RUN = {
@@ -181,6 +184,62 @@ def test_a_course_that_diverged_does_not_flatten_the_others():
     assert picture.lines == (Line("y", 10.0, "true value"),)
 
 
+ERRORS = ErrorsRecord((0.1, 0.2, 0.3), (1, 10, 100), ((0.02, 0.1, 0.5), (0.04, 0.1, 0.7), (0.0, 0.1, None)), (7,))
+
+
+def test_the_error_of_every_model_is_a_line_over_the_steps():
+    picture = model_errors([ERRORS])
+    assert picture is not None
+    assert [s.name for s in picture.series] == ["model 0", "model 1", "model 2"]
+    np.testing.assert_array_equal(picture.series[0].x, [1, 10, 100])
+    np.testing.assert_array_equal(picture.series[1].y, [0.04, 0.1, 0.7])
+    np.testing.assert_array_equal(picture.series[2].y, [np.nan, 0.1, np.nan])  # no error, and one that is not finite
+    assert len({(s.style.colour, s.style.dash) for s in picture.series}) == 3
+    said = "After 100 steps the models are wrong by 0.6 standard deviations of a state, after 1 step by 0.03."
+    assert picture.says.startswith(said)
+    assert picture.says.endswith("Left out: 1 model much worse than the others.")
+
+
+def test_models_of_several_evaluation_seeds_may_differ_in_steps():
+    other = ErrorsRecord((0.1,), (1, 2), ((0.3, 0.4),))
+    picture = model_errors([ERRORS, other])
+    assert picture is not None
+    assert [s.name for s in picture.series][2:] == ["ensemble 0, model 2", "ensemble 1, model 0"]
+    assert "After 100 steps the models are wrong by 0.6 " in picture.says
+    assert "after 1 step by 0.12." in picture.says
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        ErrorsRecord(), replace(ERRORS, steps=(1, 10)), replace(ERRORS, held_out_loss=(0.1,)),
+        replace(ERRORS, steps=(0, 10, 100)), ErrorsRecord((None,), (1,), ((None,),)),
+    ],
+)  # fmt: skip
+def test_errors_that_are_damaged_or_not_there_are_not_drawn(damaged):
+    assert model_errors([damaged]) is None
+    assert model_errors([]) is None
+
+
+@pytest.mark.parametrize(
+    ("values", "ticks"),
+    [
+        ([1, 2, 5, 20], (1, 2, 5, 10, 20)),
+        ([0.03, 0.6], (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)),
+        ([1.0], (0.5, 1.0, 2.0)),
+        ([3.0, np.nan, -1.0, 0.0], (2.0, 5.0)),
+        ([2e-5, 3.0], (1e-5, 1e-4, 1e-3, 0.01, 0.1, 1.0, 10.0)),
+        ([np.inf, 0.0], ()),
+    ],
+)
+def test_ticks_of_a_logarithmic_axis_hold_the_values(values, ticks):
+    assert log_ticks(np.array(values, float)) == ticks
+
+
+def test_values_beyond_all_measure_leave_a_finite_axis():
+    assert np.isfinite(log_ticks(np.array([1e-320, 1e308]))).all()
+
+
 def test_an_algorithm_looks_the_same_in_every_report():
     assert styles(["bc"])["bc"] == styles(["ilbrl", "smodice", "bc"])["bc"]
     looks = styles(list(AGENTS))
@@ -215,8 +274,11 @@ KINDS = {
     "rows": Picture("rows", "t", "s", "x", "", (ROW,), (Line("x", 1.0, "ref"),), sideways=True, y_names=("row",)),
     "bars": Picture("bars", "title", "says", "x", "y", (Series("b", STYLES[2], X, X, "bars"),), y_range=(0.0, 9.0)),
     "dots": Picture("dots", "title", "says", "x", "y", (ROW,), identity=True, x_names=("one",)),
+    "log": Picture(
+        "log", "t", "s", "x", "y", (Series("c", STYLES[3], X + 1, X + 1),), x_ticks=(1, 2, 5), y_ticks=(1, 10)
+    ),
 }
-LEGENDS = {"lines": {"a"}, "rows": {"ref"}, "bars": {"b"}, "dots": {"row", "estimate = truth"}}
+LEGENDS = {"lines": {"a"}, "rows": {"ref"}, "bars": {"b"}, "dots": {"row", "estimate = truth"}, "log": {"c"}}
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -227,12 +289,15 @@ def test_a_figure_shows_what_its_picture_holds(name):
     assert [label.get_text() for label in axes.get_yticklabels()] == ["row"] or not picture.y_names
     if picture.y_range is not None:
         assert axes.get_ylim() == picture.y_range
+    if picture.x_ticks:
+        assert (axes.get_xscale(), axes.get_xlim(), axes.get_ylim()) == ("log", (1, 5), (1, 10))
+        assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "2", "5"]
     legend: Any = axes.get_legend()
     assert {text.get_text() for text in legend.get_texts()} == LEGENDS[name]
 
 
 def test_several_pictures_are_panels_with_one_legend():
-    figure = paper.draw(*KINDS.values(), KINDS["lines"])
+    figure = paper.draw(*KINDS.values())
     assert [axes.axison for axes in figure.axes] == [True] * 5 + [False] * 3
     (legend,) = figure.legends
     assert {text.get_text() for text in legend.get_texts()} == set.union(*LEGENDS.values())

@@ -2,13 +2,15 @@
 
 import json
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 
 from ilbrl.cli import main
 from ilbrl.data import load
+from ilbrl.models import Models
+from ilbrl.report.pictures.runs import of_run
 from ilbrl.results.folder import read_run
 from ilbrl.study.study import Data, Study
 
@@ -77,6 +79,15 @@ def test_policy_and_logs_are_compared_from_the_same_beginnings(own, tmp_path, ca
     assert main(["report", str(own), "--out", str(tmp_path / "report.html")]) in (0, 1)
     assert "than the logs earned from the same first observations" in capsys.readouterr().out
     assert "Its log&#39;s own mean closeness" in (tmp_path / "report.html").read_text()  # not the clone's truth
+
+
+def test_how_right_the_models_are_is_kept_and_drawn(own):
+    (file,) = own.glob("jobs/prepare-*/models-*.safetensors")
+    run = read_run(own)
+    assert [asdict(each) for each in run.tuning.model_errors] == [asdict(Models.load(file).errors)]
+    picture = of_run(run)["model-errors"]
+    assert [series.name for series in picture.series] == ["model 0", "model 1"]
+    assert picture.says.startswith("After 10 steps the models are wrong by ")
 
 
 def test_what_was_done_with_how_much_is_told(own):

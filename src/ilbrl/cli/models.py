@@ -18,6 +18,9 @@ from ilbrl.cli.named import load_named, refuse_input
 from ilbrl.data.benchmark import find_policy
 from ilbrl.learning.config import check_value
 from ilbrl.models import MEMBERS, PENALTY
+from ilbrl.report.pictures import paper
+from ilbrl.report.pictures.evaluator import model_errors
+from ilbrl.results.schema import ErrorsRecord
 
 _ABOUT = """Learn what follows from what: (state, action) → next state, reward, end of the episode.
 
@@ -25,7 +28,7 @@ The models are what `ilbrl evaluate` and `ilbrl tune` roll policies out in. Here
 
 examples:
   ilbrl models train --expert hopper/expert:2ep --logs hopper/medium:400000steps --out hopper.models
-  ilbrl models inspect hopper.models
+  ilbrl models inspect hopper.models --figure errors.png
   ilbrl models inspect hopper.models --policy policy.safetensors --starts hopper/medium:40ep"""
 
 
@@ -89,6 +92,7 @@ def inspect(
     policy: UseAppendAction[tuple[str, ...]] = (),
     starts: str | None = None,
     penalty: float = PENALTY,
+    figure: Path | None = None,
     json: bool = False,
 ) -> int:
     """Say how right the models are on held-out episodes, and roll policies out in them.
@@ -100,13 +104,22 @@ def inspect(
         policy: A policy to roll out, a file or a built-in name such as hopper/expert; may be given several times.
         starts: Logs whose first states the rollouts begin with; needed with --policy.
         penalty: Standard deviations of the logged rewards that a step loses per unit of disagreement.
+        figure: A file to draw the errors into, a line per model: PNG, SVG or PDF, by its ending.
         json: Print one JSON object instead of tables.
     """
     from ilbrl import models
 
+    if figure is not None:
+        paper.check_format(figure)
+    refuse_input(figure, str(file))
     learned = models.Models.load(file)
     if policy and starts is None:
         raise IlbrlError("--policy: rollouts need states to begin with: name the logs, --starts LOGS")
+    if figure is not None:
+        drawn = model_errors([ErrorsRecord(**vars(learned.errors))])
+        if drawn is None:
+            raise IlbrlError(f"--figure: {file} records no errors of its models; train them again")
+        paper.save_as(figure, drawn)
     values: dict[str, Any] = {}
     if policy:
         assert starts is not None

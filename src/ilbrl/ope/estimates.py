@@ -21,7 +21,7 @@ from ilbrl.base.errors import IlbrlError
 from ilbrl.learning.loggers import Log
 from ilbrl.ope.evidence import Evidence, Quantity
 from ilbrl.ope.policies import Evaluable
-from ilbrl.results.schema import NORMAL_95, Gain, Grade, Rule
+from ilbrl.results.schema import NORMAL_95, ErrorsRecord, Gain, Grade, Rule
 
 
 @dataclass(frozen=True)
@@ -106,6 +106,7 @@ class Estimates:
     measure: str = "distance from the logs"  # what `Estimate.distance` measures
     traces: Mapping[str, Trace] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    model_errors: tuple[ErrorsRecord, ...] = ()  # of the models that the policies were played in, by evaluation seed
 
     def __getitem__(self, policy: str) -> Estimate:
         return self.policies[policy]

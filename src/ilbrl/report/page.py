@@ -13,6 +13,7 @@ from ilbrl.base.files import written_whole
 from ilbrl.report.deployed import known_miss, offline_label, only_clones, quantity
 from ilbrl.report.formats import score_table
 from ilbrl.report.pictures import Picture, Series, display
+from ilbrl.report.pictures.evaluator import served
 from ilbrl.report.pictures.runs import of_run
 from ilbrl.report.pictures.scores import of_scores
 from ilbrl.report.scoreboard import reference_score, scored, selection_regret, true_label
@@ -84,6 +85,7 @@ def _run(index: int, run: Run, summary: Summary, own: dict[str, Picture]) -> dic
         "training": [name for name in own if name.startswith("training-")],
         "clones": only_clones(run),
         "known": run.tuning.chosen_evaluator.policies if run.tuning.chosen_evaluator else {},
+        "models": served(run.tuning.model_errors),
         "regret": selection_regret(run),
         "logs": reference_score(run, "logs"),
         "expert": reference_score(run, "expert"),
@@ -152,6 +154,8 @@ def _picture(picture: Picture, points: int) -> dict[str, Any]:
         "y_names": picture.y_names,
         "identity": picture.identity,
         "range": picture.y_range,
+        "x_ticks": picture.x_ticks,
+        "y_ticks": picture.y_ticks,
         "series": [_series(series, points) for series in picture.series],
     }
 

@@ -208,6 +208,16 @@ class KnownRecord:
 
 
 @dataclass(frozen=True)
+class ErrorsRecord:
+    """How right the models of one ensemble are on held-out episodes, in standard deviations of the observations."""
+
+    held_out_loss: tuple[float | None, ...] = ()  # by model: the lowest one-step loss, at which it stopped
+    steps: tuple[int, ...] = ()
+    many_step: tuple[tuple[float | None, ...], ...] = ()  # [model][steps] error after so many steps
+    left_out: tuple[int, ...] = ()  # seeds of models that were much worse than the others
+
+
+@dataclass(frozen=True)
 class TuningRecord:
     estimator: str = "expected_sarsa"
     quantity: str = "discounted value"  # what its numbers are about, in words
@@ -221,6 +231,7 @@ class TuningRecord:
     known: dict[str, KnownRecord] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     evidence: dict[str, str] = field(default_factory=dict)  # log → content hash: the verdict is about these logs
+    model_errors: tuple[ErrorsRecord, ...] = ()  # by evaluation seed, where the estimator learns models
 
     @property
     def chosen_evaluator(self) -> TriedSetting | None:

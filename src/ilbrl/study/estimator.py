@@ -168,6 +168,7 @@ def tuning_record(found: ope.Calibration) -> TuningRecord:
         },
         notes=found.notes,
         evidence=dict(found.evidence),
+        model_errors=estimates.model_errors,
     )
 
 

@@ -37,6 +37,7 @@ from ilbrl.ope.estimates import Choices, Estimate, Estimates, Estimator, Grade, 
 from ilbrl.ope.evidence import Closeness, Evidence, Quantity
 from ilbrl.ope.policies import Evaluable, Sampled, require_kind
 from ilbrl.policy import Policy
+from ilbrl.results.schema import ErrorsRecord
 
 VERDICTS: Mapping[str, Grade] = {"fine": "sound", "ends early": "sound", "outside": "doubtful", "broken": "void"}
 EARLY = 0.5  # of the logged episodes' mean length
@@ -158,7 +159,7 @@ def estimate(
     for name, policy in plain.items():  # before models are trained for it
         require_kind(name, policy, evidence.initial_observations, evidence.spec)
     sampling = {name for name, policy in policies.items() if isinstance(policy, Sampled)}
-    played: dict[Config, tuple[Imagined, tuple[Part, ...], float]] = {}
+    played: dict[Config, _Played] = {}
     for config in configs:
         if (shared := replace(config, penalty=1.0, penalties=())) not in played:
             ensembles = [trained(evidence, config, seed, workplace, log, quiet) for seed in seeds]
@@ -166,17 +167,29 @@ def estimate(
             rollouts = [_play(plain, sampling, each, evidence, shared, quiet) for each in ensembles]
             joined = Imagined(*(np.concatenate(fields, axis=1) for fields in zip(*rollouts)))
             parts = tuple(Part(int(seed), k) for seed, each in zip(seeds, ensembles) for k in range(each.members))
-            played[shared] = joined, parts, time.monotonic() - started
+            errors = tuple(ErrorsRecord(**vars(each.errors)) for each in ensembles)
+            played[shared] = _Played(joined, parts, errors, time.monotonic() - started)
     usual = float(np.mean(np.concatenate([data.episode_lengths[data.complete] for data in evidence.logs.values()])))
     found = []
     for config in configs:
-        rollouts, parts, seconds = played[replace(config, penalty=1.0, penalties=())]
+        rollouts, parts, errors, seconds = played[replace(config, penalty=1.0, penalties=())]
         amount = quantity(config, evidence)
         full = min(usual, amount.horizon or usual)
         logged = evidence.logged_returns(amount)[_starts(evidence, config)]
         estimates = {name: _estimate(_of(rollouts, p), config.penalty, full, logged) for p, name in enumerate(policies)}
-        found.append(Estimates(ESTIMATOR.name, config, amount, estimates, VERDICTS, seconds, parts, MEASURE))
+        found.append(
+            Estimates(ESTIMATOR.name, config, amount, estimates, VERDICTS, seconds, parts, MEASURE, model_errors=errors)
+        )
     return found
+
+
+class _Played(NamedTuple):
+    """What configurations share that differ in the penalty alone."""
+
+    rollouts: Imagined
+    parts: tuple[Part, ...]
+    errors: tuple[ErrorsRecord, ...]
+    seconds: float
 
 
 class _Episodes(NamedTuple):

@@ -7,6 +7,7 @@ algorithms are the agents' own.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -20,6 +21,7 @@ from ilbrl.results.tables import Curve
 
 LINE_POINTS = 60
 """A line on paper or screen shows no more."""
+MOST_TICKS = 12  # of a logarithmic axis
 
 
 class Style(NamedTuple):
@@ -108,6 +110,8 @@ class Picture:
     y_names: tuple[str, ...] = ()
     identity: bool = False  # draw the line x = y
     y_range: tuple[float, float] | None = None  # all of it where None
+    x_ticks: tuple[float, ...] = ()  # of a logarithmic axis, from end to end; the axis is a usual one where empty
+    y_ticks: tuple[float, ...] = ()
 
 
 def by_name(pictures: Sequence[Picture | None]) -> dict[str, Picture]:
@@ -140,3 +144,20 @@ def frame(series: Sequence[Series], lines: Sequence[Line] = (), margin: float = 
     low, high = float(values.min()), float(values.max())
     more = margin * (high - low) or 1.0
     return low - more, high + more
+
+
+def log_ticks(values: np.ndarray) -> tuple[float, ...]:
+    """Ticks of a logarithmic axis that holds these values: 1, 2 and 5 of every decade, or the 1 alone of many."""
+    known = np.clip(values[np.isfinite(values) & (values > 0)], 1e-9, 1e9)
+    if not len(known):
+        return ()
+    low, high = float(known.min()), float(known.max())
+    decades = range(int(np.floor(np.log10(low))) - 1, int(np.ceil(np.log10(high))) + 2)
+    found: list[float] = []
+    for digits in ((1, 2, 5), (1,)):
+        every = [float(f"{digit}e{decade}") for decade in decades for digit in digits]
+        first, last = bisect_right(every, low) - 1, bisect_left(every, high)
+        found = every[first - (first == last) : last + 1 + (first == last)]  # of one value its neighbours too
+        if len(found) <= MOST_TICKS:
+            break
+    return tuple(found)

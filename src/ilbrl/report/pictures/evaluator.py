@@ -23,10 +23,12 @@ from ilbrl.report.pictures import (
     band,
     display,
     frame,
+    log_ticks,
 )
 from ilbrl.report.statistics import NORMAL_95
+from ilbrl.report.text import several, short
 from ilbrl.results.folder import Run
-from ilbrl.results.schema import Grade, KnownEstimate, TriedSetting
+from ilbrl.results.schema import ErrorsRecord, Grade, KnownEstimate, TriedSetting
 from ilbrl.results.tables import Curve
 
 OF_CLONES = (
@@ -186,3 +188,49 @@ def value_curves(run: Run) -> Picture | None:
         "updates of the evaluator", "estimate", tuple(series), truths,
         y_range=frame(strong, truths, margin=0.5),
     )  # fmt: skip
+
+
+def served(ensembles: Sequence[ErrorsRecord]) -> list[ErrorsRecord]:
+    """Those that have errors to show; a damaged record, in which something is missing, has none."""
+    return [
+        each
+        for each in ensembles
+        if each.many_step
+        and len(each.held_out_loss) == len(each.many_step)
+        and {len(errors) for errors in each.many_step} == {len(each.steps)}
+        and min(each.steps, default=0) > 0
+    ]
+
+
+def model_errors(ensembles: Sequence[ErrorsRecord]) -> Picture | None:
+    """How wrong every model is after so many steps of a held-out episode, whose actions it is told."""
+    found, series = served(ensembles), []
+    for i, each in enumerate(found):
+        place = f"ensemble {i}, " if len(found) > 1 else ""
+        for k, errors in enumerate(np.array(each.many_step, float)):
+            style = STYLES[len(series) % len(STYLES)]._replace(marker="")
+            shown = np.where(errors > 0, errors, np.nan)  # the axis has no zero
+            series.append(Series(f"{place}model {k}", style, np.array(each.steps, float), shown))
+    points = np.array([point for each in series for point in zip(each.x, each.y) if np.isfinite(point[1])])
+    if not len(points):
+        return None
+    steps, errors = points.T
+    return Picture(
+        "model-errors", "How far the models can see", _how_wrong(steps, errors, found),
+        "steps predicted in a row", "error (standard deviations)", tuple(series),
+        x_ticks=log_ticks(steps), y_ticks=log_ticks(errors),
+    )  # fmt: skip
+
+
+def _how_wrong(steps: np.ndarray, errors: np.ndarray, ensembles: Sequence[ErrorsRecord]) -> str:
+    """[n] errors of all models, after [n] steps, in words."""
+
+    def mean(after: float) -> str:
+        return short(float(errors[steps == after].mean()))
+
+    first, last = steps.min(), steps.max()
+    said = f"After {several(int(last), 'step')} the models are wrong by {mean(last)} standard deviations of a state"
+    said += f", after {several(int(first), 'step')} by {mean(first)}" if first < last else ""
+    said += ". They follow the actions of held-out episodes; the mean state as a guess is wrong by about 1."
+    left_out = sum(len(each.left_out) for each in ensembles)
+    return f"{said} Left out: {several(left_out, 'model')} much worse than the others." if left_out else said

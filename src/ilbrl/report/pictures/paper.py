@@ -70,6 +70,11 @@ def _panel(axes: Any, picture: Picture) -> None:
         axes.set_ylim(-0.6, len(picture.y_names) - 0.4)
     if picture.y_range is not None:
         axes.set_ylim(*picture.y_range)
+    for name, ticks in (("x", picture.x_ticks), ("y", picture.y_ticks)):
+        if ticks:
+            axes.set(**{f"{name}scale": "log", f"{name}lim": (ticks[0], ticks[-1])})
+            getattr(axes, f"{name}axis").set_ticks(ticks, [f"{tick:g}" for tick in ticks])
+            getattr(axes, f"{name}axis").set_ticks([], minor=True)
     axes.grid(color="0.92")
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)

@@ -9,7 +9,7 @@ import numpy as np
 from ilbrl.report.deployed import in_estimated_quantity, offline_label, quantity
 from ilbrl.report.pictures import STYLES, Line, Picture, Series, band, by_name, display, frame, styles
 from ilbrl.report.pictures.choices import action_frequencies, confusion
-from ilbrl.report.pictures.evaluator import Point, calibration, value_curves, values_against_scores
+from ilbrl.report.pictures.evaluator import Point, calibration, model_errors, value_curves, values_against_scores
 from ilbrl.report.scoreboard import selection_regret, true_label, truth
 from ilbrl.report.statistics import NORMAL_95, Mean, normal_mean
 from ilbrl.results.folder import Run
@@ -22,8 +22,9 @@ COURSE = "Mean over seeds with their range, one line per configuration; what was
 def of_run(run: Run) -> dict[str, Picture]:
     """Every picture of one run that its folder has the data for, by name."""
     drawn = [
-        reward_histogram(run), returns_histogram(run), calibration(run), value_curves(run), candidate_values(run),
-        offline_values(run), estimated_against_true(run), regret_picture(run), action_frequencies(run), confusion(run),
+        reward_histogram(run), returns_histogram(run), calibration(run), model_errors(run.tuning.model_errors),
+        value_curves(run), candidate_values(run), offline_values(run), estimated_against_true(run), regret_picture(run),
+        action_frequencies(run), confusion(run),
         *(learning_curves(run, metric) for metric in metrics(run)),
     ]  # fmt: skip
     if set(ABLATION) <= set(run.algorithms):

@@ -87,11 +87,14 @@
     const rows = picture.y_names.length;
     const height = rows ? Math.max(240, 110 + 38 * rows) : 320;
     const above = labelsAbove(picture, width), beside = labelsBeside(picture, height);
-    const axis = (title, names) => ({
+    const axis = (title, names, ticks) => ({
       title: { text: text(title), font: { size: 12, color: soft }, standoff: 6 }, gridcolor: grid, zeroline: false,
       linecolor: grid, automargin: true, tickfont: { size: 12, color: names.length ? ink : soft },
       ...(names.length && {
         tickvals: names.map((_, i) => i), ticktext: names.map(text), range: [-0.6, names.length - 0.4], showgrid: false,
+      }),
+      ...(ticks.length && {
+        type: "log", tickvals: ticks, ticktext: ticks.map(brief), range: [ticks[0], ticks.at(-1)].map(Math.log10),
       }),
     });
     const out = {
@@ -101,7 +104,7 @@
       font: { family: "system-ui, -apple-system, Segoe UI, Roboto, sans-serif", color: ink },
       hoverlabel: { bgcolor: ground, bordercolor: grid, font: { color: ink, size: 12 } },
       legend: { orientation: "h", y: -0.22, yanchor: "top", x: 0, font: { size: 12 } },
-      xaxis: axis(picture.x, picture.x_names), yaxis: axis(picture.y, picture.y_names),
+      xaxis: axis(picture.x, picture.x_names, picture.x_ticks), yaxis: axis(picture.y, picture.y_names, picture.y_ticks),
       shapes: picture.lines.map((line, i) => acrossAt(line, i)), annotations: [...above.labels, ...beside.labels],
     };
     if (picture.identity) {
