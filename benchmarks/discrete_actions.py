@@ -10,7 +10,7 @@ are played for the same number of episodes. BC and DiscreteBC learn from the exp
 their rewards; DiscreteCQL from all rows with their rewards.
 
 Seed s trains with seed s, and has expert episodes of its own: numbers 2 s and 2 s + 1 of TASK/expert, or 2 s alone. The
-logs are those of TASK/medium for all seeds. Speeds count updates after the first, which compiles; only their ratio
+logs are those of TASK/medium for all seeds. Speeds count updates after the first 1,000, which compile; only their ratio
 within one run means anything. Every seed is written when it is done, and the same command goes on after the last one.
 """
 
@@ -28,7 +28,8 @@ from typing import Any
 
 import numpy as np
 
-HIDDEN, BATCH, WARM_UP = 64, 128, 100
+HIDDEN, BATCH = 64, 128
+WARM_UP = 1000  # updates; as many as our loop reports at a time, so that nothing is compiled later
 EXPERT_EPISODES = 60  # that seeds have theirs from
 COLUMNS = ("observations", "actions", "rewards", "terminals", "timeouts")
 NAMES = {"bc": "BC", "ilbrl": "ILBRL", "DiscreteBC": "d3rlpy BC", "DiscreteCQL": "d3rlpy CQL"}
