@@ -124,7 +124,9 @@ def tune(study: Study, run: RunOptions, command: str) -> int:
         dashboards=run.dashboards, quiet=run.quiet or run.json, command=command,
     )  # fmt: skip
     found = verdict(read_run(result.folder))
-    text = f"{as_text(result)}\nThe verdict: {found.headline}. `ilbrl report {result.folder}` says why, with pictures."
+    shown = f"`ilbrl report {result.folder}` shows it with pictures."
+    said = [f"The verdict: {found.headline}.", *found.how_good, shown]
+    text = f"{as_text(result)}\n{' '.join(said)}"
     print(json.dumps(to_plain(as_json(result, found)), indent=1) if run.json else text)
     return int(found.grade == "bad")
 
