@@ -85,7 +85,7 @@ def test_sick_data_stops_before_training():
 def test_unknown_names_list_what_there_is():
     with pytest.raises(IlbrlError, match="no agent 'gail': there are ilbrl"):
         fit("gail", logs(100, 0), logs(100, 1))
-    with pytest.raises(IlbrlError, match="no preset 'best': there are default, paper"):
+    with pytest.raises(IlbrlError, match="no preset 'best': there are default, discrete, paper"):
         fit("ilbrl", logs(100, 0), logs(100, 1), preset="best")
     with pytest.raises(IlbrlError, match="at least one configuration and one seed"):
         fit("ilbrl", logs(100, 0), logs(100, 1), seeds=[])

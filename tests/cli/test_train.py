@@ -80,7 +80,7 @@ def test_usage(capsys):
     assert main(["train", "gail"]) == 2
     assert "no agent 'gail'" in capsys.readouterr().err
     assert main(["train", "ilbrl", "--preset", "best"]) == 2
-    assert "no preset 'best': there are default, paper" in capsys.readouterr().err
+    assert "no preset 'best': there are default, discrete, paper" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
