@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 HIDDEN, BATCH = 64, 128
-WARM_UP = 1000  # updates; as many as our loop reports at a time, so that nothing is compiled later
+WARM_UP = 1000  # updates: some whole chunks of our loop, so that nothing is compiled later
 EXPERT_EPISODES = 60  # that seeds have theirs from
 COLUMNS = ("observations", "actions", "rewards", "terminals", "timeouts")
 NAMES = {"bc": "BC", "ilbrl": "ILBRL", "DiscreteBC": "d3rlpy BC", "DiscreteCQL": "d3rlpy CQL"}
