@@ -56,6 +56,11 @@ def test_the_number_is_about_the_file_and_the_seeds_stand_beside_it(hopper, resc
         "That is 25.9 above the policy that made the logs (58.6), 50 % of the way to the expert (110.3).",
     )
     assert found.trust == "The offline numbers can be trusted. All known policies fit."
+    assert found.in_short == (
+        "BC, chosen from logs alone, scores 84.5 in the environment.",
+        "Beside it: the policy that made the logs 58.6; ILBRL 70.0; ILBRL, unweighted 70.0; SMODICE 70.0; ORIL 70.0;"
+        " and the expert 110.3.",
+    )
 
 
 def test_the_interval_of_an_estimate_holds_how_far_known_policies_were_missed(hopper, edit):

@@ -135,7 +135,7 @@ def as_json(result: StudyResult, found: Verdict) -> dict[str, Any]:
     trust = result.tuning.trust
     return {
         "folder": str(result.folder),
-        "verdict": {"grade": found.grade, "headline": found.headline},
+        "verdict": {"grade": found.grade, "headline": found.headline, "in_short": found.in_short},
         "trust": None if trust is None else {"verdict": trust.verdict, "reasons": trust.reasons},
         "selection": result.selection,
         "final": result.final,

@@ -7,9 +7,10 @@ from typing import Literal
 
 import numpy as np
 
+from ilbrl.report.pictures import display
 from ilbrl.report.scoreboard import Played, over_seeds, played, reference_score, scored
 from ilbrl.report.statistics import NORMAL_95, Mean
-from ilbrl.report.text import number, plus_minus, several
+from ilbrl.report.text import listed, number, plus_minus, several
 from ilbrl.results.folder import Run
 from ilbrl.results.schema import Chosen
 from ilbrl.results.tables import Candidate
@@ -141,6 +142,31 @@ def against_logs(run: Run, score: Mean | None) -> Standing | None:
 def how_good(run: Run, algorithm: str) -> tuple[str, ...]:
     """One sentence for each thing that is known about the file's worth."""
     return (*_in_the_environment(run, algorithm), *_from_logs(run, algorithm))
+
+
+def in_short(run: Run, algorithm: str) -> tuple[str, ...]:
+    """Two lines that need no other: what the selected policy scores, and what everybody beside it does.
+
+    Nothing where it was not played.
+    """
+    scores = {name: score for name in run.selection.algorithms if (score := _true_score(run, name)) is not None}
+    if algorithm not in scores:
+        return ()
+    ours = scores.pop(algorithm)
+    what = "scores" if scored(run) else "has a mean return of"
+    rivals = [f"{display(name)} {number(score)}" for name, score in scores.items()]
+    logs, expert = (reference_score(run, role) for role in ("logs", "expert"))
+    beside = [] if logs is None else [f"the policy that made the logs {number(logs)}"]
+    beside += [*rivals, *([] if expert is None else [f"the expert {number(expert)}"])]
+    first = f"{display(algorithm)}, chosen from logs alone, {what} {number(ours)} in the environment."
+    return (first, f"Beside it: {listed(beside)}.") if beside else (first,)
+
+
+def _true_score(run: Run, algorithm: str) -> float | None:
+    """Of the algorithm's file, or the mean of its seeds where the file was not played."""
+    file, seeds = file_played(run, algorithm), seeds_played(run, algorithm)
+    mean = file.mean if file else seeds
+    return None if mean is None else mean.value
 
 
 def _in_the_environment(run: Run, algorithm: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from ilbrl.report.deployed import against_logs, chosen, file_played, how_good, only_clones, seeds_played
+from ilbrl.report.deployed import against_logs, chosen, file_played, how_good, in_short, only_clones, seeds_played
 from ilbrl.report.pictures import display
 from ilbrl.report.scoreboard import selection_regret
 from ilbrl.report.statistics import NORMAL_95, Mean
@@ -38,6 +38,7 @@ class Verdict:
     what_would_change: tuple[str, ...]
     score: Mean | None = None  # true score, or return, of the file to deploy, over episodes
     seeds: Mean | None = None  # of all seeds of its configuration
+    in_short: tuple[str, ...] = ()  # its true score, and those beside it; nothing where it was not played
 
 
 def verdict(run: Run) -> Verdict:
@@ -65,7 +66,10 @@ def verdict(run: Run) -> Verdict:
     elif grade == "good" and any(_better_played(run, clearly=True)):
         grade = "care"
     changes = (*([NARROWER] if standing == "unsure" else []), *_changes(run))
-    return Verdict(grade, headline, which, how_good(run, overall.algorithm), trusted, changes, score, seeds)
+    return Verdict(
+        grade, headline, which, how_good(run, overall.algorithm), trusted, changes, score, seeds,
+        in_short(run, overall.algorithm),
+    )  # fmt: skip
 
 
 def _changes(run: Run) -> tuple[str, ...]:
