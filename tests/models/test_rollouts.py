@@ -51,6 +51,17 @@ def test_a_horizon_of_one_is_the_first_reward():
     np.testing.assert_allclose(played.returns[0, 0], [linear_return(0.3, s, 1) for s in STARTS], rtol=1e-6)
 
 
+def test_averaged_rollouts_follow_the_mean_of_the_other_members():
+    two, three = exact_models(members=2, shift=0.1), exact_models(members=3, shift=0.1)
+    alone, averaged = (play([steady(0.3)], two, averaged=averaged).returns for averaged in (False, True))
+    assert (alone[0, 0] != alone[0, 1]).all()
+    np.testing.assert_allclose(averaged[:, ::-1], alone, rtol=1e-6)  # the mean of all but one of two is the other
+    alone, averaged = (play([steady(0.3)], three, averaged=averaged).returns for averaged in (False, True))
+    np.testing.assert_allclose(averaged[0, 1], alone[0, 1], rtol=1e-5)  # the middle one is the mean of its neighbours
+    one = exact_models()
+    np.testing.assert_array_equal(play([steady(0.3)], one, averaged=True).returns, play([steady(0.3)], one).returns)
+
+
 def test_disagreement_costs_what_the_penalty_says():
     exact = exact_models(members=3, shift=0.1)
     free, charged = (play([steady(0.3)], exact, horizon=5, penalty=penalty) for penalty in (0.0, 2.0))

@@ -1,6 +1,6 @@
 """Roll many policies out in learned models: every policy × member × initial state × step as one compiled program.
 
-Each member k plays every policy alone, from the same logged initial states, for the logs' own time limit:
+Each member k plays every policy, from the same logged initial states, for the logs' own time limit:
 
     a_t     = π(s_t)
     s_{t+1} = s_t + Δ_k(s_t, a_t) + κ ε_t          clipped to the range of the logs
@@ -13,6 +13,9 @@ perfect course of events keeps upright falls. The same ε meets every policy. e_
 user's function. Numbers that take few values in the logs (one-hot, ordinal) take the nearest of them after every step.
 The learned reward is clipped to what the logs show; a `score` of states and actions may take its place, where logs
 carry no rewards.
+
+A member plays alone. Where models are small, each has faults of its own that end episodes which last in truth: then
+rollout k may follow the mean of all members but k (`averaged`), in which such faults are smaller.
 
 The first steps are a test. There every policy is in states that the logs know well, so members that disagree do so
 about its actions, and whatever they imagine later rests on a guess. A policy whose mean u over the first ten steps
@@ -77,6 +80,7 @@ class Game(NamedTuple):
     end: End | None
     learned_end: bool
     disagree: bool
+    averaged: bool
 
 
 def rollout(
@@ -91,6 +95,7 @@ def rollout(
     score: Score | None = None,
     end: End | bool = True,
     sampled: bool = False,
+    averaged: bool = False,
     seed: int = 0,
     quiet: bool = False,
 ) -> Imagined:
@@ -102,6 +107,7 @@ def rollout(
     score: rewards a step instead of the learned reward; needed where the logs carry none.
     end: True: the learned end of episodes; False: they last to the horizon; or the user's own function.
     sampled: draw actions of stochastic policies instead of taking their mean, or the most probable.
+    averaged: rollout k follows the mean of all members but k, instead of member k; one member alone cannot.
     """
     named = dict(policies) if isinstance(policies, Mapping) else {str(i): p for i, p in enumerate(policies)}
     if not named or not len(starts):
@@ -125,6 +131,7 @@ def rollout(
         end if callable(end) else None,
         learned_end,
         models.members > 1,
+        averaged and models.members > 1,
     )
     found = np.empty((len(Imagined._fields), len(named), models.members, len(starts)))
     places = {name: place for place, name in enumerate(named)}
@@ -196,13 +203,14 @@ def _play(shape, game, stacked, key, constants, starts, penalty, noise, gamma):
     remaining = jnp.sum(gamma ** jnp.arange(FIRST_STEPS, game.horizon))  # discounted steps after the first
 
     def model(x: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """[K, P·M, in] inputs → own members' outputs [K, P·M, out] and the disagreement [K, P·M]."""
+        """[K, P·M, in] inputs → what each rollout follows [K, P·M, out] and the disagreement [K, P·M]."""
         if not game.disagree:
             return jax.vmap(lambda one, own: game.predict(one, own, game.dtype))(constants["layers"], x), x[..., 0] * 0
         flat = x.reshape(-1, x.shape[-1])
         every = jax.vmap(lambda one: game.predict(one, flat, game.dtype))(constants["layers"])
         every = every.reshape(members, members, -1, every.shape[-1])
         own = every[jnp.arange(members), jnp.arange(members)]
+        own = (every.sum(0) - own) / (members - 1) if game.averaged else own
         return own, spread(every[..., :obs_dim]) / constants["typical_disagreement"]
 
     def act(policy: Any, observations: jax.Array, key: jax.Array) -> jax.Array:

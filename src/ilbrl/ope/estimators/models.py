@@ -77,6 +77,8 @@ class Config:
     """Discount; 1: the return of an episode."""
     noise: float = NOISE
     """κ: share of the models' own error that is added to every step, the same for every policy."""
+    averaged: bool = False
+    """Each rollout follows the mean of all models but one, instead of one model: steadier where models are small."""
     penalty: float = PENALTY
     """c: standard deviations of the logged rewards that a step loses per unit of disagreement."""
     penalties: tuple[float, ...] = (0.3, 1.0)
@@ -242,7 +244,7 @@ def _play(
             places = [place for place, name in enumerate(policies) if name in group]
             fields[:, places] = models.rollout(
                 group, ensemble, starts, config.horizon or evidence.horizon, penalty=1.0, noise=config.noise,
-                gamma=config.gamma, score=score, sampled=sampled, quiet=quiet,
+                gamma=config.gamma, score=score, sampled=sampled, averaged=config.averaged, quiet=quiet,
             )  # fmt: skip
     return Imagined(*fields)
 
