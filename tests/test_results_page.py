@@ -5,7 +5,7 @@ from argparse import Namespace
 from pathlib import Path
 
 import pytest
-from benchmarks import offline_choice, results_table, study_regret
+from benchmarks import demo_seeds, offline_choice, results_table, study_regret
 
 from ilbrl.report.formats import markdown
 from ilbrl.report.scoreboard import selection_regret
@@ -81,3 +81,8 @@ def test_no_candidate_was_played_before_selection():
     for run in read_runs([folder for folders in FOLDERS.values() for folder in folders]):
         assert run.audit.environment_calls["candidates_before_selection"] == 0
         assert run.audit.commit == "1da9779"
+
+
+def test_the_table_of_the_demo():
+    studies = json.loads((DOCS / "results" / "demo" / "demo.json").read_text())["studies"]
+    assert set(demo_seeds.table(studies)) <= set((DOCS / "protocol.md").read_text().splitlines())
