@@ -27,8 +27,7 @@ from ilbrl.results.schema import JobRecord
 from ilbrl.study.logs import Parts
 
 T = TypeVar("T")
-RECIPE = 2  # raise it when the same inputs come to give another result
-RECIPES = {"calibrate": 3}  # kinds that were raised alone, so that other jobs of a folder need not be done again
+RECIPE = 3  # raise it when the same inputs come to give another result
 UNFINISHED = ("checkpoint", ".")  # how names begin of what only serves an unfinished job
 
 KINDS = {
@@ -58,8 +57,7 @@ class Job:
     @property
     def id(self) -> str:
         """KIND-HASH: 16 hexadecimal digits of SHA-256 over the recipe, the inputs and the ids upstream."""
-        recipe = RECIPES.get(self.kind, RECIPE)
-        text = json.dumps([recipe, self.kind, self.inputs, self.upstream], sort_keys=True, allow_nan=False)
+        text = json.dumps([RECIPE, self.kind, self.inputs, self.upstream], sort_keys=True, allow_nan=False)
         return f"{self.kind}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
