@@ -13,7 +13,7 @@ def test_an_address_is_stable():
     assert reordered.id == job.id
 
 
-ADDRESS = "train-fc68b4aca1fe16ac"
+ADDRESS = "train-66c72b3c73b6bfc0"
 
 
 def test_an_address_changes_with_every_input():
