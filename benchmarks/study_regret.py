@@ -37,10 +37,10 @@ def of_ilbrl(runs: Sequence[Run]) -> Iterator[str]:
     yield _row("mean", np.mean(rows, axis=0).tolist())
 
 
-def _row(name: str, cells: Sequence[float]) -> str:
-    *scores, order = cells
-    name = name.removeprefix("locomotion-")
-    return f"| {name} | {' | '.join(f'{score:.1f}' for score in scores)} | {order:.2f} |".replace("-0", "−0")
+def _row(name: str, numbers: Sequence[float]) -> str:
+    *scores, order = numbers
+    cells = [name.removeprefix("locomotion-"), *(f"{score:.1f}" for score in scores), f"{order:.2f}".replace("-", "−")]
+    return f"| {' | '.join(cells)} |"
 
 
 def of_every_algorithm(runs: Sequence[Run]) -> Iterator[str]:

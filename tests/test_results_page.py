@@ -68,13 +68,28 @@ def test_the_scores_of_the_studies(page, episodes):
     assert set(rows) <= set(page)
 
 
-@pytest.mark.parametrize("file", [DOCS / "results.md", DOCS.parent / "README.md"])
-def test_sentences_about_the_studies_have_their_numbers(file):
-    text = " ".join(file.read_text().split())
-    for folders in FOLDERS.values():
-        chosen = [selection_regret(run)["ilbrl"] for run in read_runs(folders)]
-        scores = [f"{regret.configurations[regret.chosen].value:.1f}" for regret in chosen]
-        assert f"{', '.join(scores[:3])} and {scores[3]}" in text
+def in_words(scores, digits=1):
+    *first, last = (f"{score:.{digits}f}" for score in scores)
+    return f"{', '.join(first)} and {last}"
+
+
+def test_sentences_about_the_studies_have_their_numbers():
+    page, readme = (" ".join(file.read_text().split()) for file in (DOCS / "results.md", DOCS.parent / "README.md"))
+    for count, folders in FOLDERS.items():
+        regrets = [selection_regret(run) for run in read_runs(folders)]
+        ilbrl = [{n: mean.value for n, mean in of["ilbrl"].configurations.items()} for of in regrets]
+        chosen = in_words(scores[of["ilbrl"].chosen] for scores, of in zip(ilbrl, regrets))
+        assert chosen in page
+        assert chosen in readme
+        assert in_words(scores[0] for scores in ilbrl) in page  # the default
+        best = [max(scores.values()) for scores in ilbrl]
+        if count == 2:
+            assert in_words(best) in page
+            assert in_words(best, 0).replace(" and", ",") in readme
+        else:
+            bc = [of["bc"] for of in regrets]
+            assert in_words(max(m.value for m in of.configurations.values()) for of in bc) in page
+            assert in_words((of.configurations[of.chosen].value for of in bc), 0) in readme
 
 
 def test_no_candidate_was_played_before_selection():

@@ -143,20 +143,6 @@ def test_without_stated_sizes_the_split_follows_the_data(
         assert (len(of_log) == len(set(of_log))) == is_held_out
 
 
-def test_evaluation_may_share_what_is_trained_on() -> None:
-    apart, shared = (compose(logs([10] * 30), logs([5] * 260, first=1000), evaluation_shares=s) for s in (False, True))
-    for log in ("expert", "logs"):
-        trained, own, both = (
-            numbers(getattr(parts, name))
-            for parts, name in ((apart, f"training_{log}"), (apart, f"evaluation_{log}"), (shared, f"evaluation_{log}"))
-        )
-        assert sorted(both) == sorted(trained + own)
-    assert numbers(shared.validation) == numbers(apart.validation)
-    assert "these among them" in shared.described()
-    few = compose(logs([10] * 2), logs([5] * 260, first=1000), evaluation_shares=True)
-    assert numbers(few.evaluation_expert).count(0) == 1  # it served both before
-
-
 def test_an_unfinished_episode_is_learnt_from_where_there_is_little_else() -> None:
     parts = compose(logs([10, 10, 4], cut=True), logs([5] * 20, first=1000))
     assert numbers(parts.training_expert) == [0, 1, 2]

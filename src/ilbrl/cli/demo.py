@@ -16,7 +16,7 @@ from ilbrl.study.tune import tune
 
 STORY = """Policies learn from {episodes} episodes of an expert and many of a mediocre policy ({task}): ILBRL from both,
 BC from the expert alone, by cloning. One of them is selected from logs alone, by small models of the task that learn
-from further episodes of both: no environment is touched before. The study is the preset `demo` of `ilbrl tune`.
+from these and further episodes: no environment is touched before. The study is the preset `demo` of `ilbrl tune`.
 """
 
 

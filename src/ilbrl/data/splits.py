@@ -68,7 +68,6 @@ class Composition:
     notes: tuple[str, ...] = ()  # sizes that were not met, and rows that serve twice
     expert_held_out: bool = True  # False: evaluation and validation read the expert episodes trained on
     logs_held_out: bool = True  # False: they read the logs trained on
-    evaluation_shares: bool = False  # evaluation learns from the rows trained on as well as from its own
 
     @property
     def training(self) -> Dataset:
@@ -100,11 +99,10 @@ class Composition:
         held = self.validation.is_expert
         assert held is not None
         by_expert = held[self.validation.episode_starts]
-        these = ", these among them" if self.evaluation_shares else ""
         return (
             f"Policies learn from {_amount(self.training_expert)} of the expert and {_amount(self.training_logs)} of"
             f" the logs; evaluation learns from {_amount(self.evaluation_expert)} and {_amount(self.evaluation_logs)}"
-            f"{these};"
+            " (models of the dynamics from the former too);"
             f" values are taken at the first observations of {by_expert.sum():,} + {(~by_expert).sum():,} episodes."
         )
 
@@ -114,20 +112,15 @@ def compose(
     logs: Dataset,
     sizes: CompositionSizes | None = None,
     rng: np.random.Generator | int = 0,
-    evaluation_shares: bool = False,
 ) -> Composition:
     """Split the expert's logs and the other logs into the parts of Algorithm 2.
 
     Sizes that are not stated follow the data (`SHARES`). Stated sizes are upper limits: a log too small for them
     shrinks its parts by one factor. A log too small to be split serves every part. `notes` tells both.
-
-    evaluation_shares: evaluation learns from what policies learn from as well as from its own part.
     """
     sizes, rng, notes = sizes or CompositionSizes(), np.random.default_rng(rng), []
     split_expert = _split_expert(expert, sizes, rng, notes)
     split_logs = _split_logs(logs, sizes, len(split_expert.training), rng, notes)
-    if evaluation_shares:
-        split_expert, split_logs = _shared(split_expert), _shared(split_logs)
     evaluation_expert = _shuffled(split_expert.evaluation, rng).as_expert()
     return Composition(
         training_expert=split_expert.training.as_expert(),
@@ -138,7 +131,6 @@ def compose(
         notes=tuple(notes),
         expert_held_out=split_expert.held_out,
         logs_held_out=split_logs.held_out,
-        evaluation_shares=evaluation_shares,
     )
 
 
@@ -147,13 +139,6 @@ class _Parts(NamedTuple):
     validation: Dataset
     evaluation: Dataset
     held_out: bool = True
-
-
-def _shared(parts: _Parts) -> _Parts:
-    """The training part among that of evaluation; a log that was not split serves both already."""
-    if not parts.held_out:
-        return parts
-    return parts._replace(evaluation=concatenate([parts.training, parts.evaluation]))
 
 
 def _split_expert(expert: Dataset, sizes: CompositionSizes, rng: np.random.Generator, notes: list[str]) -> _Parts:

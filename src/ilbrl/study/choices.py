@@ -21,8 +21,7 @@ def choices_of(policy: Policy, composition: Composition) -> ChoicesRecord | None
     number = policy.num_actions
     if number is None or number > MOST_NAMED:
         return None
-    unseen = composition.expert_held_out and not composition.evaluation_shares
-    expert = composition.evaluation_expert if unseen else composition.training_expert
+    expert = composition.evaluation_expert if composition.expert_held_out else composition.training_expert
     logs = composition.training_logs
     chosen, elsewhere = _chosen(policy, expert), _chosen(policy, logs)
     confusion = np.zeros((number, number), np.int64)
@@ -33,7 +32,7 @@ def choices_of(policy: Policy, composition: Composition) -> ChoicesRecord | None
         logs=_counts(logs.actions, number),
         policy=_counts(np.concatenate([chosen, elsewhere]), number),
         confusion=tuple(map(tuple, confusion.tolist())),
-        unseen=unseen,
+        unseen=composition.expert_held_out,
     )
 
 

@@ -109,8 +109,7 @@ def split(study: Study, logs: Logs) -> Parts:
         evaluation=study.data.evaluation_transitions,
         validation=study.data.validation_transitions,
     )
-    shares = study.data.evaluation_shares
-    composition = compose(logs["expert"], logs["logs"], sizes, rng=study.seed, evaluation_shares=shares)
+    composition = compose(logs["expert"], logs["logs"], sizes, rng=study.seed)
     named = _named(study, logs)
     known = tuple(_known(study, name, entry, logs, composition) for name, entry in named.items())
     return Parts(composition, known, {name: entry["logs"] for name, entry in named.items()})

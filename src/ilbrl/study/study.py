@@ -75,14 +75,12 @@ class Data:
     training_transitions: int | None = None
     """Training split: the expert episodes, filled up with other logs."""
     evaluation_transitions: int | None = None
-    """What the estimator learns from, of each of the two logs."""
+    """What the estimator learns from, of each of the two logs. Models of the dynamics learn from the training split
+    too, which would bias estimators that fit values."""
     validation_transitions: int | None = None
     """Half expert, half logs: initial states to estimate values at, and the known policies' true returns."""
     reading: Reading = field(default_factory=Reading)
     """What the files do not say themselves."""
-    evaluation_shares: bool = False
-    """The estimator also learns from what the algorithms learn from. Models of the dynamics gain by more rows, and more
-    by rows where the policies have learned to be; estimators that fit values should see other rows."""
 
 
 @dataclass(frozen=True)
