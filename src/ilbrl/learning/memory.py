@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 
@@ -25,7 +26,7 @@ def per_member(state: Any, chunk: int, batch_size: int) -> int:
 
 
 def available() -> int:
-    """Free bytes on the fullest local device (for a CPU: what the system can still give)."""
+    """Free bytes on the fullest local device (for a CPU: what the system and this process' container still give)."""
     stats = [device.memory_stats() for device in jax.local_devices()]
     if all(stats):
         return min(s["bytes_limit"] - s["bytes_in_use"] for s in stats if s)
@@ -34,7 +35,45 @@ def available() -> int:
         free = int(fields["MemAvailable"].split()[0]) * 1024
     except (OSError, KeyError):  # not Linux
         free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
-    return free // len(jax.local_devices())  # virtual devices share one memory
+    free = min([free, *(limit.most - limit.used for limit in limits())])
+    return max(free, 0) // len(jax.local_devices())  # virtual devices share one memory
+
+
+class Limit(NamedTuple):
+    """What a control group of Linux, such as a container, may take of the machine's memory."""
+
+    most: int  # bytes
+    used: int  # bytes in use; not counted are pages of files, which the system takes back when it needs them
+
+
+def limits(root: Path = Path("/")) -> Iterator[Limit]:
+    """Those of all control groups that this process is in, of either version; none where there is no such thing.
+
+    root: under which proc and sys are found.
+    """
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if not controllers:  # version 2
+            base, most, used, pages = root / "sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"
+        elif "memory" in controllers.split(","):
+            base, most, used = root / "sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"
+            pages = "total_inactive_file"
+        else:
+            continue
+        parts = [part for part in path.split("/") if part not in ("", "..")]
+        for depth in range(len(parts) + 1):  # a container may see its own group as the first one
+            folder = base.joinpath(*parts[:depth])
+            if (stated := _text(folder / most)).isdecimal():  # "max": no limit
+                kinds = dict(kind.split() for kind in _text(folder / "memory.stat").splitlines())
+                yield Limit(int(stated), int(_text(folder / used) or 0) - int(kinds.get(pages, 0)))
+
+
+def _text(path: Path) -> str:
+    """The content without spaces around it; empty where the file cannot be read."""
+    try:
+        return path.read_text().strip()
+    except (OSError, ValueError):
+        return ""
 
 
 def bytes_per_row(obs_dim: int, act_dim: int) -> int:
@@ -43,7 +82,7 @@ def bytes_per_row(obs_dim: int, act_dim: int) -> int:
 
 
 def room_for_rows(gigabytes: float | None = None) -> int:
-    """Bytes that rows may take; by default half of all memory, of this machine or of a smaller device in it.
+    """Bytes that rows may take; by default half of all memory, of this machine or a smaller container or device.
 
     All memory and not what is free: the same logs must be sampled alike whenever a run is continued.
     """
@@ -52,11 +91,8 @@ def room_for_rows(gigabytes: float | None = None) -> int:
             raise IlbrlError(f"memory: must be a number of gigabytes above 0, got {gigabytes:g}")
         return int(gigabytes * 1e9)
     whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    limits = [Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes")]
-    stated = [path.read_text().strip() for path in limits if path.is_file()]
-    whole = min([whole, *(int(text) for text in stated if text.isdecimal())])
     devices = [s["bytes_limit"] for s in (device.memory_stats() for device in jax.local_devices()) if s]
-    return min([whole, *devices]) // 2
+    return min([whole, *(limit.most for limit in limits()), *devices]) // 2
 
 
 def groups(members: int, devices: int, member_bytes: int, shared_bytes: int) -> list[slice]:
