@@ -68,7 +68,7 @@ def test_early_stopping_keeps_the_actor_of_the_lowest_held_out_loss(held_out_act
     assert lowest == (len(losses) - 1 if best == -1 else best) if best is not None else 0 < lowest < len(losses) - 1
     for kept, seen in zip(jax.tree.leaves(bc.actor_layers(state)), jax.tree.leaves(actors[lowest])):
         np.testing.assert_array_equal(kept, seen)
-    np.testing.assert_allclose(state.lowest, min(losses), rtol=1e-5)
+    np.testing.assert_allclose(state.lowest, min(losses), rtol=1e-5, atol=1e-6)  # a difference of actions, squared
 
 
 def test_held_out_rows_are_the_last_and_never_trained_on():

@@ -156,7 +156,8 @@ def test_discrete_actions_have_a_preset_of_their_own():
     assert AGENTS["ilbrl"].usual_preset(discrete=False) == AGENTS["bc"].usual_preset(discrete=True) == "default"
 
 
-def test_training_in_two_parts_changes_no_bit(tmp_path):
+def test_training_in_two_parts_changes_no_bit(tmp_path, monkeypatch):
+    monkeypatch.setattr("ilbrl.learning.population.default_chunk", lambda: 2)  # other chunks: other bits on a GPU
     expert, others = logs(60, 0.0, 0), logs(60, 0.5, 1)
     options = {"config": small("ilbrl"), "seeds": 2, "quiet": True}
     whole = fit("ilbrl", expert, others, updates=4, **options)
