@@ -19,6 +19,7 @@ from ilbrl.results.schema import Scores
 from ilbrl.study import audit, final, logs, session
 from ilbrl.study import run as phases
 from ilbrl.study.estimator import estimator_of
+from ilbrl.study.jobs import digest
 from ilbrl.study.logs import load_logs, split
 from ilbrl.study.run import reveal
 from ilbrl.study.study import Data, Final, Study
@@ -34,6 +35,13 @@ def copy(played, tmp_path):
 def playing(played) -> Study:
     """The study of that folder."""
     return Study.load(played / "study.toml")
+
+
+def change_audit(folder, **changes):
+    """Changes: field of audit.json → what becomes of it."""
+    record = json.loads((folder / "audit.json").read_text())
+    record |= {name: change(record[name]) for name, change in changes.items()}
+    (folder / "audit.json").write_text(json.dumps(record))
 
 
 def events(run):
@@ -76,6 +84,9 @@ def test_scores_belong_to_the_job_that_trained_the_policy(copy, playing, done):
     scores = read_json(copy / "final.json", Scores)
     others = replace(scores, scores=tuple(replace(each, job="train-of-other-logs") for each in scores.scores))
     write_json(copy / "final.json", others)
+    for job in copy.glob("jobs/final-*"):
+        shutil.rmtree(job)
+    change_audit(copy, files=lambda known: known | {"final.json": digest(copy / "final.json")})
     with pytest.raises(IlbrlError, match="holds the scores of another selection"):
         playing.run(copy, quiet=True)
     assert done == []
@@ -200,9 +211,7 @@ def test_an_edited_score_is_not_shown(copy, hide):
     score = json.loads(text)["scores"][0]["return_mean"]
     (copy / "final.json").write_text(text.replace(f'"return_mean": {score}', '"return_mean": 104.2', 1))
     if hide:
-        record = json.loads((copy / "audit.json").read_text())
-        del record["files"]["final.json"]
-        (copy / "audit.json").write_text(json.dumps(record))
+        change_audit(copy, files=lambda known: {file: known[file] for file in known.keys() - {"final.json"}})
     run = read_run(copy)
     assert run.vouched["final.json"].state == "disagrees"
     assert run.final is None
@@ -212,11 +221,56 @@ def test_an_edited_score_is_not_shown(copy, hide):
 
 def test_what_nothing_vouches_for_is_marked(copy):
     shutil.rmtree(copy / "jobs")
-    record = json.loads((copy / "audit.json").read_text())
-    (copy / "audit.json").write_text(json.dumps(record | {"files": {}}))
+    change_audit(copy, files=lambda known: {}, study_hash=lambda known: None)
     run = read_run(copy)
     assert set(run.unchecked) == set(run.vouched)
     assert run.final is not None
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+@pytest.mark.parametrize("name", ["selection.json", "tuning.json"])
+def test_candidates_are_revealed_only_from_what_the_audit_vouches_for(copy, done, name, hidden):
+    """An edited choice would be played as if the study had made it; without a hash nobody can tell."""
+    record = json.loads((copy / name).read_text())
+    (copy / name).write_text(json.dumps(record | {"rule": "all", "notes": ["edited"]}))
+    if hidden:
+        shutil.rmtree(next(copy.glob("jobs/calibrate-*")))
+        change_audit(copy, files=lambda known: {file: known[file] for file in known.keys() - {name}})
+    said = "cannot be checked: audit" if hidden else "is not what the study wrote: its hash differs"
+    with pytest.raises(
+        IlbrlError, match=rf"{copy}/{name}: {said}.*; `ilbrl tune {copy}/study\.toml --out {copy}` writes"
+    ):
+        reveal(copy, quiet=True)
+    assert done == []
+
+
+def test_a_study_does_not_go_on_with_edited_scores(copy, playing):
+    """They would be printed, and written into a results.csv that the audit vouches for."""
+    before = (copy / "results.csv").read_text()
+    for name, way_out in (("reveal.json", "remove it"), ("final.json", "restore it from a copy")):
+        text = (copy / name).read_text()
+        (copy / name).write_text(text.replace('"return_mean": -', '"return_mean": ', 1))
+        with pytest.raises(IlbrlError, match=rf"{name}: is not what the study wrote: .*; {way_out}"):
+            playing.run(copy, quiet=True)
+        (copy / name).write_text(text)
+    assert (copy / "results.csv").read_text() == before
+
+
+def test_an_edited_study_is_noticed(copy, run, tiny):
+    """Where nothing was played yet, it is one more change that has to be said; its layout may differ."""
+    for folder in (copy, run):
+        path = folder / "study.toml"
+        path.write_text(path.read_text().replace("updates = 40", "updates = 41"))
+        assert read_run(folder).vouched["study.toml"].state == "disagrees"
+        assert read_run(folder).study is None
+    with pytest.raises(IlbrlError, match=r"no longer blind \(study\.toml is not the one that ran here"):
+        reveal(copy, quiet=True)
+    with pytest.raises(IlbrlError, match=r"study\.toml is not the one .* or say --change"):
+        Study.load(run / "study.toml").run(run, quiet=True)
+    tiny.save(run / "study.toml")
+    (run / "study.toml").write_text("# a remark\n" + (run / "study.toml").read_text())
+    _, changed = session.claim(run, tiny, change=False, audit=audit.Auditor(run).record)
+    assert changed == []
 
 
 # --- whose folder it is -----------------------------------------------------------------------------------------------

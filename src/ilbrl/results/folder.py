@@ -110,9 +110,10 @@ def read_run(folder: str | Path) -> Run:
         raise IlbrlError(f"{folder}: no such folder; name a run folder that `ilbrl tune` wrote")
     missing: list[str] = []
     note = missing.append
-    study = _read(folder / "study.toml", read_text, note, "the study cannot be reproduced from this folder alone")
     audit = _record(folder / "audit.json", Audit, note, "where the results come from is not recorded")
     vouched = vouch(folder, audit or Audit())
+    why = "the study cannot be reproduced from this folder alone"
+    study = _believed(folder / "study.toml", vouched, note, lambda path: _read(path, read_text, note, why))
 
     def believed(name: str, kind: type[T], why_it_matters: str) -> T | None:
         return _believed(folder / name, vouched, note, lambda path: _record(path, kind, note, why_it_matters))

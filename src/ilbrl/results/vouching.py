@@ -1,8 +1,9 @@
 """Whether the files of a run folder are what the study wrote.
 
-audit.json has the SHA-256 of every file that a report shows (`files`) and of every job's job.json (`jobs`), which has
-those of the job's own files. So a file that was edited afterwards disagrees with the audit. final.json, reveal.json and
-tuning.json are copies of job results, and are also compared with these, where the jobs are still there.
+audit.json has the SHA-256 of study.toml (`study_hash`), of every other file that a report shows (`files`) and of every
+job's job.json (`jobs`), which has those of the job's own files. So a file that was edited afterwards disagrees with the
+audit. final.json, reveal.json and tuning.json are copies of job results, and are also compared with these, where the
+jobs are still there. A report leaves out what disagrees; a study goes on only from what agrees.
 
 This finds accidents and edits of single files. Somebody who rewrites the whole folder, audit and jobs included, is not
 found out: nothing here is signed.
@@ -13,15 +14,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from ilbrl.base.errors import IlbrlError
-from ilbrl.base.records import parse_json, read_text
+from ilbrl.base.records import parse_json, read_json, read_text
 from ilbrl.results.schema import Audit
 
+T = TypeVar("T")
+
 SHOWN = (
-    "data.json", "tuning.json", "results.csv", "curves.csv", "values.csv", "selection.json", "choices.json",
-    "final.json", "reveal.json",
+    "study.toml", "data.json", "tuning.json", "results.csv", "curves.csv", "values.csv", "selection.json",
+    "choices.json", "final.json", "reveal.json",
 )  # fmt: skip
 COPIES = {"final.json": "final-", "reveal.json": "final-", "tuning.json": "calibrate-"}
 """File → how the id of the job begins whose result it repeats."""
@@ -30,26 +33,44 @@ COPIES = {"final.json": "final-", "reveal.json": "final-", "tuning.json": "calib
 class Vouched(NamedTuple):
     """What can be said of one file."""
 
+    name: str
     state: Literal["agrees", "disagrees", "unchecked"]
-    why: str  # a sentence
+    because: str
+
+    @property
+    def why(self) -> str:
+        """A sentence."""
+        return f"{self.name} {self.because}."
 
 
 def vouch(folder: Path, audit: Audit) -> dict[str, Vouched]:
     """Shown file → whether it is what the study wrote; files that are not there are left out."""
-    return {name: _vouch(folder, name, audit) for name in SHOWN if _is_file(folder / name)}
+    return {name: vouch_for(folder, name, audit) for name in SHOWN if _is_file(folder / name)}
 
 
-def _vouch(folder: Path, name: str, audit: Audit) -> Vouched:
-    recorded = audit.files.get(name)
+def read_vouched(path: Path, kind: type[T], audit: Audit, way_out: str) -> T:
+    """What a JSON file of a run folder says, for a study that goes on from it.
+
+    way_out: what to do where the file is damaged, or is not what the study wrote.
+    """
+    found = vouch_for(path.parent, path.name, audit)
+    if found.state != "agrees" and _is_file(path):
+        raise IlbrlError(f"{path}: {found.because}; {way_out}")
+    return read_json(path, kind, way_out)
+
+
+def vouch_for(folder: Path, name: str, audit: Audit) -> Vouched:
+    """Whether one file is what the study wrote."""
+    recorded = audit.study_hash if name == "study.toml" else audit.files.get(name)
     if recorded is not None and _digest(folder / name) != recorded:
-        return Vouched("disagrees", f"{name} is not what the study wrote: its hash differs from the one in audit.json.")
+        return Vouched(name, "disagrees", "is not what the study wrote: its hash differs from the one in audit.json")
     if name in COPIES:
         of_jobs = _vouch_copy(folder, name, audit)
         if of_jobs is not None:
             return of_jobs
     if recorded is None:
-        return Vouched("unchecked", f"{name} cannot be checked: audit.json has no hash of it.")
-    return Vouched("agrees", f"{name} is what the study wrote, by its hash in audit.json.")
+        return Vouched(name, "unchecked", "cannot be checked: audit.json has no hash of it")
+    return Vouched(name, "agrees", "is what the study wrote, by its hash in audit.json")
 
 
 def _vouch_copy(folder: Path, name: str, audit: Audit) -> Vouched | None:
@@ -59,8 +80,8 @@ def _vouch_copy(folder: Path, name: str, audit: Audit) -> Vouched | None:
         return None
     shown = _without_warning(_plain(folder / name))
     if any(_without_warning(_plain(path / "result.json")) == shown for path in own):
-        return Vouched("agrees", f"{name} is the result of a job in this folder.")
-    return Vouched("disagrees", f"{name} is not the result of any job in this folder.")
+        return Vouched(name, "agrees", "is the result of a job in this folder")
+    return Vouched(name, "disagrees", "is not the result of any job in this folder")
 
 
 def _jobs(folder: Path, prefix: str) -> list[Path]:

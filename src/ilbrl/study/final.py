@@ -17,11 +17,11 @@ import numpy as np
 
 from ilbrl import envs
 from ilbrl.base.errors import IlbrlError
-from ilbrl.base.records import read_json
 from ilbrl.policy import Policy
 from ilbrl.results.folder import remedy
 from ilbrl.results.schema import Reference, Score, Scores, Selection
 from ilbrl.results.tables import Candidate, with_scores
+from ilbrl.results.vouching import read_vouched
 from ilbrl.study.estimator import discount_of
 from ilbrl.study.jobs import Assignment, Job, fingerprint, read_result
 from ilbrl.study.logs import Parts
@@ -137,7 +137,7 @@ def play_once(
     if not chosen:
         return None
     if path.exists() and not again:
-        recorded = read_scores(path)
+        recorded = read_scores(s, path)
         own = [c for c in with_scores(chosen, recorded.scores) if c.true is not None]
         if not len(chosen) == len(recorded.scores) == len(own):
             raise IlbrlError(
@@ -190,8 +190,9 @@ def _do(s: Session, parts: Parts, job: Job, name: str) -> Scores:
     return scores
 
 
-def read_scores(path: Path) -> Scores:
-    scores = read_json(path, Scores, remedy(path))
+def read_scores(s: Session, path: Path) -> Scores:
+    """final.json or reveal.json, if it is what this study wrote."""
+    scores = read_vouched(path, Scores, s.auditor.audit, remedy(path))
     if "steps" not in scores.environment_calls:
         raise IlbrlError(f"{path}: environment_calls.steps: not there; {remedy(path)}")
     return scores

@@ -31,6 +31,7 @@ from ilbrl.results.tables import (
     result_rows,
     with_scores,
 )
+from ilbrl.results.vouching import read_vouched
 from ilbrl.study import final
 from ilbrl.study.choices import choices_of
 from ilbrl.study.duration import time_ahead
@@ -123,7 +124,9 @@ def reveal(
         raise IlbrlError(f"{out}: has no final.json; the others can be revealed once the selected policies were played")
     with open_session(study, out, executor, quiet=quiet, options=options) as s:
         parts = prepare(s)
-        tuning = read_json(out / "tuning.json", TuningRecord, remedy(out / "tuning.json"))
+        again = f"`ilbrl tune {out / 'study.toml'} --out {out}` writes it again, from the jobs that are done"
+        tuning = read_vouched(out / "tuning.json", TuningRecord, s.auditor.audit, again)
+        selection = read_vouched(out / "selection.json", Selection, s.auditor.audit, again)
         trained = training_jobs(study, parts)
         evaluated = [evaluation_job(study, parts, job, tuning) for job in trained]
         if missing := [job.id for job in (*trained, *evaluated) if not s.store.has(job)]:
@@ -133,7 +136,6 @@ def reveal(
         for job in (*trained, *evaluated):
             s.store.check(job)
         found = candidates(s, trained, evaluated)
-        selection = read_json(out / "selection.json", Selection, remedy(out / "selection.json"))
         started = time.monotonic()
         scores = final.play_others(s, parts, found, selection, episodes)
         write_results(s, found, selection)
@@ -320,7 +322,7 @@ def _best_seed(c: Candidate, selection: Selection) -> int | None:
 def write_results(s: Session, found: Sequence[Candidate], selection: Selection) -> None:
     """results.csv, with the true scores that are known by now."""
     paths = (s.folder / "final.json", s.folder / "reveal.json")
-    played, revealed = (final.read_scores(path) if path.exists() else None for path in paths)
+    played, revealed = (final.read_scores(s, path) if path.exists() else None for path in paths)
     scored = with_scores(found, all_scores(played, revealed))
     chosen = {name: entry.configuration for name, entry in selection.algorithms.items()}
     marked = [replace(c, selected=chosen.get(c.algorithm) == c.configuration) for c in scored]

@@ -18,9 +18,10 @@ from ilbrl.base.progress import Advance, in_words, progress
 from ilbrl.base.records import differences, write_csv, write_json
 from ilbrl.envs.tasks import require_imported
 from ilbrl.learning.loggers import DASHBOARDS, require_dashboards
-from ilbrl.results.schema import TuningRecord
+from ilbrl.results.schema import Audit, TuningRecord
+from ilbrl.results.vouching import vouch_for
 from ilbrl.study import executors
-from ilbrl.study.audit import Auditor
+from ilbrl.study.audit import Auditor, study_hash
 from ilbrl.study.estimator import estimator_of, settled
 from ilbrl.study.evaluation import calibration_job, jobs_before
 from ilbrl.study.jobs import Job, Store, digest
@@ -89,8 +90,8 @@ def open_session(
     make_folder(out)
     busy = f"{out}: another run is at work here ({{holder}}); wait for it, stop it, or use another folder"
     with locked(out / ".lock", busy):
-        study, changed = claim(out, study, change)
         auditor = Auditor(out)
+        study, changed = claim(out, study, change, auditor.record)
         auditor.begin(study, executor, command)
         for difference in changed:
             auditor.event(f"study changed: {difference}")
@@ -102,7 +103,7 @@ def open_session(
             raise
 
 
-def claim(folder: Path, study: Study, change: bool) -> tuple[Study, list[str]]:
+def claim(folder: Path, study: Study, change: bool, audit: Audit | None = None) -> tuple[Study, list[str]]:
     """Write study.toml, or check that the folder's is the same.
 
     Returns the study as it is written, and what differs, where a `change` was asked for.
@@ -114,7 +115,7 @@ def claim(folder: Path, study: Study, change: bool) -> tuple[Study, list[str]]:
         )
     begun = _begun(path) if path.exists() else None
     study = settled(study, begun)
-    changed = [] if begun is None else differences(settled(begun), study)
+    changed = [] if begun is None else [*differences(settled(begun), study), *_edited(folder, begun, audit)]
     if changed and not (change or played or _nothing_done(folder)):
         raise IlbrlError(
             f"{folder}: belongs to another study ({'; '.join(changed)}); use another folder, or say --change to go on"
@@ -137,6 +138,14 @@ def _begun(path: Path) -> Study:
             f"{error}. Its run may be one of an earlier version of ilbrl: continue it with that one (audit.json names"
             " its commit), or use another folder"
         ) from None
+
+
+def _edited(folder: Path, begun: Study, audit: Audit | None) -> list[str]:
+    """Whether study.toml says something else than when this folder was last worked in; its layout does not matter."""
+    if audit is None or vouch_for(folder, "study.toml", audit).state != "disagrees":
+        return []
+    same = study_hash(begun) == audit.study_hash
+    return [] if same else ["study.toml is not the one that ran here: audit.json has another hash"]
 
 
 def _nothing_done(folder: Path) -> bool:
