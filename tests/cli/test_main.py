@@ -1,3 +1,4 @@
+import io
 import os
 import signal
 import subprocess
@@ -51,6 +52,35 @@ def test_a_reader_that_stops_early_is_no_error(words):
     done = subprocess.run([sys.executable, "-c", CONSOLE, *words], stdout=writing, stderr=subprocess.PIPE, text=True)
     os.close(writing)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_no_command_complains_of_a_reader_that_stops_early(played, files, monkeypatch):
+    """`… | head`, for whatever prints much."""
+    policy, logs = str(files / "expert.safetensors"), str(files / "medium.npz")
+    for words in (
+        *(["report", str(played), "--format", name] for name in ("md", "json", "latex", "csv")),
+        *(["data", "inspect", logs, *more] for more in ([], ["--json"])),
+        *(["policy", "show", policy, *more] for more in ([], ["--json"])),
+        ["label", "--expert", str(files / "expert.npz"), "--logs", logs],
+        ["bounds", "--help"], ["tabular", "--help"], ["train", "ilbrl", "--help"], ["tune"], ["rollout", "--help"],
+        ["models", "train", "--help"], ["evaluate", "--help"],
+    ):  # fmt: skip
+        reading, writing = os.pipe()
+        os.close(reading)
+        said = io.StringIO()
+        with os.fdopen(writing, "w") as nobody, monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", nobody)
+            patch.setattr(sys, "stderr", said)
+            assert (main(words), said.getvalue()) == (0, ""), words
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_terminal_without_unicode_is_no_error(encoding):
+    done = subprocess.run(
+        [sys.executable, "-c", CONSOLE, "--help"], env={**os.environ, "PYTHONIOENCODING": encoding}, capture_output=True
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"usage: ilbrl COMMAND \\u2026" in done.stdout
 
 
 def test_an_interrupt_while_a_command_is_imported_is_silent():

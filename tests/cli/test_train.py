@@ -6,7 +6,7 @@ import pytest
 
 from ilbrl import Policy
 from ilbrl.cli import main
-from ilbrl.data import Dataset, load, save
+from ilbrl.data import Dataset, doctor, load, save
 
 
 @pytest.fixture
@@ -20,12 +20,16 @@ def words(tmp_path):
     return ["train", "ilbrl", "--expert", f"{tmp_path}/expert.npz", "--logs", f"{tmp_path}/data.npz", *sizes]
 
 
-def test_trains_saves_and_reports(words, tmp_path, capsys):
-    out = tmp_path / "run"
+def test_trains_saves_and_reports(words, tmp_path, capsys, monkeypatch):
+    out, examined, examine = tmp_path / "run", [], doctor.examine
+    monkeypatch.setattr(
+        doctor, "examine", lambda data, *more, **kind: examined.append(len(data)) or examine(data, *more, **kind)
+    )
     assert main([*words, "--out", str(out), "--seeds", "2", "--preset", "paper", "--gamma", "0.9", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["config"]["lam"] == 3.780707811143581
     assert result["config"]["gamma"] == 0.9
+    assert sorted(examined) == [40, 200]  # once each
     assert [member["diverged_at"] for member in result["members"]] == [-1, -1]
     assert Policy.load(result["members"][1]["policy"]).metadata["seed"] == 1
     assert (out / "labels.npz").exists()

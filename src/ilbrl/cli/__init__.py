@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from io import TextIOWrapper
 from types import ModuleType
 
 from ilbrl.base.errors import IlbrlError
@@ -38,6 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is not None:
         return _answer(list(arguments))
     words = sys.argv[1:]
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that has no "…" gets \u2026, not an error
     with prompt_end(lambda: _say_stopped(words)):
         code = _answer(words)
     if code == INTERRUPTED:
