@@ -132,6 +132,7 @@ BROKEN = {
     "a normaliser of another size": ({"obs_mean": [1.0], "obs_std": [1.0]}, r"expected \(5,\)"),
     "NaN in the normaliser": ({"obs_mean": [0, np.nan, 0, 0, 0]}, r"obs_mean\[1\]"),
     "log σ out of order": ({"log_std_bounds": (2.0, -5.0)}, "log_std_bounds"),
+    "σ beyond float32": ({"log_std_bounds": (-5.0, 1e30)}, "between -80 and 80"),
     "no room for μ": ({"mean_bound": 0.0}, "mean_bound 0.0"),
     "a categorical policy with other bounds": ({"head": "categorical"}, r"has the bounds \[0\] and \[2\]"),
 }

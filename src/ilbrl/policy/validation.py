@@ -13,6 +13,8 @@ from ilbrl.policy.network import ACTIVATIONS, HEADS, Layer
 if TYPE_CHECKING:
     from ilbrl.policy.policy import Policy
 
+MOST_LOG_STD = 80  # e to the power of it is a number of float32, and so is its inverse
+
 
 def require_finite(observations: np.ndarray) -> None:
     """Refuse [obs_dim] or [N, obs_dim] observations that hold NaN or infinity, and say where."""
@@ -52,8 +54,10 @@ def require_consistent(policy: Policy) -> None:
     if policy.obs_std is not None and not (policy.obs_std > 0).all():
         raise IlbrlError(f"obs_std[{np.argmin(policy.obs_std > 0)}] is not above zero: observations are divided by it")
     low, high = policy.log_std_bounds
-    if not (np.isfinite([low, high]).all() and low <= high):
-        raise IlbrlError(f"log_std_bounds ({low}, {high}) are not two finite numbers in order")
+    if not -MOST_LOG_STD <= low <= high <= MOST_LOG_STD:
+        raise IlbrlError(
+            f"log_std_bounds ({low}, {high}) are not two numbers in order, between -{MOST_LOG_STD} and {MOST_LOG_STD}"
+        )
     if policy.mean_bound is not None and not 0 < policy.mean_bound < np.inf:
         raise IlbrlError(f"mean_bound {policy.mean_bound} is not a number above zero")
 
