@@ -72,6 +72,30 @@ def test_inspect_beside_expert_data(logs: Path, capsys: pytest.CaptureFixture[st
     assert "3 of 3 expert transitions also stand in the other logs" in capsys.readouterr().out
 
 
+def test_inspect_examines_the_expert_too(logs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["data", "inspect", str(logs), "--expert", f"{logs}:1ep"]) == 0
+    assert capsys.readouterr().out.endswith("\nexpert: arrays  3 transitions in 1 episode, mean return 3\n")
+    broken = save(small(actions=np.full((6, 1), np.nan), source="broken"), tmp_path / "broken.npz")
+    assert main(["data", "inspect", str(logs), "--expert", str(broken)]) == 1
+    shown = capsys.readouterr().out
+    assert "  error actions: NaN in 6 rows" in shown[shown.index("expert: broken") :]
+    assert main(["data", "inspect", str(logs), "--expert", str(broken), "--json"]) == 1
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["expert"]["findings"][0]["grade"] == "error"
+    assert all(finding["grade"] != "error" for finding in facts["findings"])
+
+
+def test_a_row_is_told_as_an_editor_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [f"{k};0.1;{k // 4}" for k in range(8)]
+    rows[5] = ";0.1;1"
+    (tmp_path / "logs.csv").write_text("\n".join(["speed;action;episode", *rows, ""]))
+    assert main(["data", "inspect", str(tmp_path / "logs.csv"), "--columns", "observations", "speed"]) == 1
+    shown = capsys.readouterr().out
+    assert "error observations: NaN in 1 row (first: row 5, column speed); repair such rows or leave them out" in shown
+    assert (tmp_path / "logs.csv").read_text().splitlines()[7 - 1] == rows[5]
+    assert "note rows are counted from 0, without the heading: row 5 is line 7 of the file" in shown
+
+
 def test_inspect_draws(logs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["data", "inspect", str(logs), "--plot", str(tmp_path / "p.png")]) == 0
     assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")

@@ -41,6 +41,17 @@ def test_bad_input_is_one_sentence_not_a_traceback(tmp_path, capsys):
     assert "Traceback" not in said
 
 
+def test_commands_of_the_light_install_say_what_they_need(monkeypatch, capsys):
+    def absent(command):
+        raise ModuleNotFoundError("No module named 'tyro'", name="tyro")
+
+    monkeypatch.setattr("ilbrl.cli._import", absent)
+    assert main(["policy", "show", "a.safetensors"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("ilbrl policy: needs tyro, which is not installed here; ")
+    assert "Traceback" not in said
+
+
 CONSOLE = "import sys; from ilbrl.cli import main; sys.exit(main())"  # what the console script does
 
 

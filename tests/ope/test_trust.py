@@ -82,6 +82,20 @@ def test_clones_never_end_in_trust_nor_their_order_in_distrust():
     assert report(estimates([510, 508], [395, 390]), clone=True).verdict == "distrust"  # values that far off are
 
 
+@pytest.mark.parametrize("seen", [GOOD, estimates([210, 208], [195, 105]), estimates([510, 508], [395, 390])])
+@pytest.mark.parametrize("unseen", [None, GOOD])
+def test_clones_are_never_called_known_policies(seen, unseen):
+    trust = report(seen, unseen=unseen, clone=True)
+    assert trust.clones
+    said = [*trust.reasons, *ope.warnings(estimates([900], [195], distance=9.0), 1.5, 200.0, 1.0, trust.clones)]
+    said.remove(
+        "no known policy behind low, high: the logs' episodes were compared with rollouts of clones, and a clone is"
+        " not the policy that made the logs"
+    )
+    assert not [line for line in said if "known polic" in line]
+    assert any("clones" in line for line in said)
+
+
 def test_the_miss_of_one_clone_may_be_its_own_fault():
     """Clones of low (100) and high (200): the second is worth far less than its log, and is rightly valued so."""
     found = report(estimates([110, 108], [-305, -315]), clone=True)

@@ -85,7 +85,8 @@ def test_a_policy_prints_in_one_line(make_policy):
     assert str(make_policy(layer_norm=True, metadata={"agent": "ilbrl", "task": "hopper"})) == (
         "Policy(5 → 16 → 12 → 3 numbers, relu, LayerNorm, deterministic, agent ilbrl, task hopper)"
     )
-    assert "task" not in str(make_policy(metadata={"task": "two\nlines"}))
+    for task in ("two\nlines", None):  # None: a study without an environment
+        assert "task" not in str(make_policy(metadata={"task": task}))
     assert repr(make_policy("categorical", hidden=())) == "Policy(5 → 4 actions, relu, categorical)"
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from ilbrl.report import summarise
 from ilbrl.report.summary import why_no_scores
-from ilbrl.report.text import plus_minus
+from ilbrl.report.text import number, plus_minus
 from ilbrl.report.verdict import NARROWER, verdict
 from ilbrl.results import read_run
 
@@ -140,6 +140,7 @@ def test_an_estimate_that_does_not_clear_the_logs_is_bad_news_too(finished, copy
     ("gain", "error", "given", "headline"),
     [
         (45.0, 10.0, -18.0, "Deploy"),  # a clone valued too low is no reason for doubt
+        (45.0, 10.0, 18.0, "Deploy"),
         (45.0, 10.0, 30.0, "may be no better than the logs"),  # 30 of the 45 are the evaluator's error
         (45.0, 30.0, -18.0, "may be no better than the logs"),
         (-2.0, 1.0, -18.0, "is no better than the logs"),
@@ -161,7 +162,13 @@ def test_where_only_clones_are_known_policy_and_logs_are_compared_from_the_same_
     recorded = {"value": gain, "std_error": error}
     edit(folder / "selection.json", lambda s: [e.update(gain=recorded) for e in s["algorithms"].values()])
     assert headline in said(folder).headline
-    assert any("than the logs earned from the same first observations" in line for line in said(folder).how_good)
+    edit(folder / "tuning.json", lambda tuning: tuning["trust"].update(verdict="care"))
+    assert said(folder).headline.endswith(", with care" if headline == "Deploy" else headline)
+    (line,) = (
+        line for line in said(folder).how_good if "than the logs earned from the same first observations" in line
+    )
+    assert f"That is {number(abs(gain - max(0.0, given)))} ± " in line
+    assert (f"after {number(given)} were taken off" in line) == (given > 0)
 
 
 def test_the_estimate_is_compared_with_the_same_quantity_played(played, copy, edit):

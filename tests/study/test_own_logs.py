@@ -1,17 +1,22 @@
 """A study of logs that come alone: no rewards, no policies, no sizes, odd column names; valued by learned models."""
 
 import json
+import re
 import shutil
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from ilbrl.cli import main
+from ilbrl.cli.tune import parse
 from ilbrl.data import load
 from ilbrl.models import Models
 from ilbrl.report.pictures.runs import of_run
 from ilbrl.results.folder import read_run
+from ilbrl.study.run import prepare
+from ilbrl.study.session import open_session
 from ilbrl.study.study import Data, Study
 
 SETTINGS = {"size": "small", "members": "2", "updates": "100", "hidden": "[16]", "starts": "3"}
@@ -73,6 +78,14 @@ def test_the_report_misses_nothing(own):
     assert read_run(own).missing == ()
 
 
+def test_it_is_called_as_its_folder_and_keeps_that_name(own, words, tmp_path, done, capsys):
+    assert read_run(own).title == "mine"
+    moved = shutil.copytree(own, tmp_path / "elsewhere")
+    assert main([*words, "--out", str(moved), "--quiet"]) in (0, 1)
+    assert not done
+    assert read_run(moved).title == "mine"
+
+
 def test_policy_and_logs_are_compared_from_the_same_beginnings(own, tmp_path, capsys):
     chosen = read_json(own / "selection.json")
     assert chosen["algorithms"][chosen["overall"]["algorithm"]]["gain"]["std_error"] > 0
@@ -94,10 +107,23 @@ def test_what_was_done_with_how_much_is_told(own):
     told = (own / "log.txt").read_text()
     assert "Policies learn from 6 episodes (114 transitions) of the expert and 24 episodes" in told
     assert "clones of the logs, for no policy behind them is known" in told
+    assert re.search(r"evaluation 4 offline values of 2 policies: \d \w+( \(doubtful\))?", told)  # of 2 models each
     study = Study.load(own / "study.toml")
     assert study.data.reading.columns == {"observations": "a,b,c", "actions": "force", "episodes": "trial"}
     assert study.data.reading.action_high == (2.0,)
     assert study.data.expert_episodes is None
+
+
+def test_what_the_doctor_warns_of_is_told_before_anything_is_trained(words, tmp_path, capsys):
+    logs = Path(words[words.index("--logs") + 1]).read_text().splitlines()
+    (tmp_path / "cut.csv").write_text("\n".join(logs[:-7]) + "\n")
+    options, study = parse(["own", *words[1:], "--logs", str(tmp_path / "cut.csv"), "--out", str(tmp_path / "run")])
+    with open_session(study, options.out) as session:
+        prepare(session)
+    said = capsys.readouterr().err
+    assert " transitions, 1 warning of the doctor (" in said
+    assert f"\n    warning: {tmp_path}/cut.csv: the last episode (13 rows, from row 780) is the only one of " in said
+    assert "\n    note: expert: 6 episodes (114 transitions) cannot be divided into parts of whole episodes" in said
 
 
 def test_the_same_command_repeats_only_what_is_missing(own, words, tmp_path, done, capsys):

@@ -63,6 +63,11 @@ def _answer(words: list[str]) -> int:
     except BrokenPipeError:  # `ilbrl … | head`: the reader has seen enough
         _silence()
         return 0
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] in sys.stdlib_module_names | {"ilbrl"}:
+            raise
+        print(f"ilbrl {words[0]}: {_not_installed(error.name)}", file=sys.stderr)
+        return 2
     except SystemExit as error:  # of tyro: after --help, or wrong usage; and of rich, when the reader has seen enough
         if isinstance(error.__context__, BrokenPipeError):
             return 0
@@ -88,6 +93,13 @@ def _run(words: list[str]) -> int:
         print(f"ilbrl: no command {words[0]!r}\n\n{_overview()}", file=sys.stderr)
         return 2
     return _import(words[0]).main(words[1:])
+
+
+def _not_installed(module: str) -> str:
+    return (
+        f"needs {module}, which is not installed here; without its dependencies the package only loads policies in"
+        " Python (ilbrl.Policy.load): install it again without --no-deps"
+    )
 
 
 def _say_stopped(words: list[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json as json_format
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -67,7 +67,7 @@ def inspect(
 
     Args:
         what: The dataset: a built-in name, a path or format:path.
-        expert: Expert data, to look for its rows in the other logs.
+        expert: Expert data: examined too, and its rows are looked for in the other logs.
         json: Print one JSON object instead of tables.
         plot: Write histograms of everything to this file (.png, .svg or .pdf).
         reading: What the files do not say.
@@ -77,15 +77,19 @@ def inspect(
     if expert is not None:
         dataset, demonstrations = same_actions([dataset, load(expert, reading)])
     findings = examine(dataset, demonstrations)
+    of_expert = [] if demonstrations is None else examine(demonstrations)
     if plot is not None:
         from ilbrl.report.pictures import paper
 
         paper.save_as(plot, *_histograms(dataset))
     if json:
-        print(json_format.dumps({**summarise(dataset), "findings": [asdict(f) for f in findings]}, indent=2))
+        beside = None if demonstrations is None else _as_json(demonstrations, of_expert)
+        print(json_format.dumps({**_as_json(dataset, findings), "expert": beside}, indent=2))
     else:
-        _show(dataset, findings)
-    return int(any(finding.grade == "error" for finding in findings))
+        _show(dataset, findings, _says_lines(what, findings))
+        if demonstrations is not None and expert is not None:
+            _show_expert(demonstrations, of_expert, _says_lines(expert, of_expert))
+    return int(any(finding.grade == "error" for finding in (*findings, *of_expert)))
 
 
 def convert(
@@ -136,6 +140,18 @@ def make(
     return 0
 
 
+def _as_json(dataset: Dataset, findings: Sequence[Finding]) -> dict[str, Any]:
+    return {**summarise(dataset), "findings": [asdict(finding) for finding in findings]}
+
+
+def _says_lines(what: str, findings: Sequence[Finding]) -> str | None:
+    """Where the first fault of a CSV file stands, as editors and spreadsheets count; None: there is none with a row."""
+    text, rows = parse(what), [f.row for f in findings if f.grade != "note" and f.row is not None]
+    if not rows or not (text.format == "csv" or Path(text.where).name.lower().endswith(FORMATS["csv"].suffixes)):
+        return None
+    return f"rows are counted from 0, without the heading: row {rows[0]} is line {rows[0] + 2} of the file"
+
+
 def _histograms(dataset: Dataset) -> Iterator[Picture]:
     """Of episode lengths, returns, and each column of observations and actions."""
     from ilbrl.report.pictures import STYLES, Picture, Series
@@ -151,7 +167,8 @@ def _histograms(dataset: Dataset) -> Iterator[Picture]:
         yield Picture(title, title, "", "", "", (series,))
 
 
-def _show(dataset: Dataset, findings: list[Finding]) -> None:
+def _show(dataset: Dataset, findings: Sequence[Finding], lines: str | None) -> None:
+    """lines: how rows are counted."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -182,10 +199,32 @@ def _show(dataset: Dataset, findings: list[Finding]) -> None:
         shares = [f"{printable(name)} {count / facts['transitions']:.1%}" for name, count in facts["choices"].items()]
         console.print(f"actions: {', '.join(shares[:20])}{' …' * (len(shares) > 20)}", markup=False)
     _show_policy(console, facts["behaviour_policy"])
-    for finding in findings:
-        console.print(f"[{_STYLES[finding.grade]}]{finding.grade:>7}[/] {escape(printable(finding.message))}")
+    _show_findings(console, findings, lines)
     if not findings:
         console.print("nothing to report: healthy")
+
+
+def _show_expert(expert: Dataset, findings: Sequence[Finding], lines: str | None) -> None:
+    """In a line what there is of the expert, and what is wrong with it; what the reader decided is as for the logs."""
+    from rich.console import Console
+    from rich.markup import escape
+
+    console, facts = Console(highlight=False, soft_wrap=True), summarise(expert)
+    returns = facts["returns"] and facts["returns"]["mean"]
+    console.print(
+        f"expert: [bold]{escape(printable(facts['source']))}[/bold]  {counted(facts['transitions'], 'transition')} in"
+        f" {counted(facts['episodes'], 'episode')}" + ("" if returns is None else f", mean return {_number(returns)}")
+    )
+    _show_findings(console, [finding for finding in findings if finding.grade != "note"], lines)
+
+
+def _show_findings(console: Any, findings: Sequence[Finding], lines: str | None) -> None:
+    from rich.markup import escape
+
+    for finding in findings:
+        console.print(f"[{_STYLES[finding.grade]}]{finding.grade:>7}[/] {escape(printable(finding.message))}")
+    if lines is not None:
+        console.print(f"[{_STYLES['note']}]   note[/] {lines}")
 
 
 def _add_row(table: Any, label: str, cells: dict[str, float | None], picture: str) -> None:

@@ -225,7 +225,8 @@ def _as_json(found: ope.Evaluated, estimates: ope.Estimates, judged: Calibrated)
         limit = float("inf") if trust.distance_limit is None else trust.distance_limit
         truths = [known.truth for known in judged.tuning.known.values() if known.truth is not None]
         best = max(truths, default=float("inf"))
-        warned = ope.warnings(estimates, limit, best, trust.error or 0.0)
+        clones = all(known.clone for known in judged.tuning.known.values())
+        warned = ope.warnings(estimates, limit, best, trust.error or 0.0, clones)
         estimates = ope.widen(estimates, trust.error or 0.0)
     policies = {
         name: {

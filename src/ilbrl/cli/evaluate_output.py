@@ -27,9 +27,11 @@ def as_text(result: dict[str, Any]) -> str:
 def _calibration_lines(tuning: dict[str, Any]) -> list[str]:
     chosen = tuning["configurations"][tuning["chosen"]]
     tried = len(tuning["configurations"])
+    clones = all(known["clone"] for known in tuning["known"].values())
+    one, many, truth = ("clone of", "clones", "its log") if clones else ("known policy", "known policies", "truth")
     lines = [
-        f"known policies, {tuning['quantity']}; setting {tuning['chosen'] + 1} of {tried}{_differences(tuning)}",
-        f"  {'known policy':<24}{'truth':>10}{'estimate':>12}{'without its logs':>18}   verdict",
+        f"{many}, {tuning['quantity']}; setting {tuning['chosen'] + 1} of {tried}{_differences(tuning)}",
+        f"  {one:<24}{truth:>10}{'estimate':>12}{'without its logs':>18}   verdict",
     ]
     for name, entry in chosen["policies"].items():
         unseen = chosen["unseen"].get(name, {}).get("estimate")

@@ -125,8 +125,9 @@ def _text(policy: Policy, sha256: str | None) -> Iterator[tuple[str, str]]:
     for name in sorted(set(told) - _TOLD):
         yield name, _words(told[name])
     versions = _words(told.get("versions", {}))
-    if versions or "commit" in told:
-        yield "code", ", ".join(part for part in (versions, f"commit {told.get('commit')}") if part)
+    commit = f"commit {told['commit']}" if told.get("commit") else ""
+    if versions or commit:
+        yield "code", ", ".join(filter(None, (versions, commit)))
     yield "checksum", f"sha256 {sha256}, and the file fits it" if sha256 else "none: written before files had one"
 
 

@@ -64,7 +64,8 @@ def not_finite(dataset: Dataset, field: str, grade: Literal["error", "warning"])
             where = f"row {row}"
             if array.ndim > 1:
                 where += f", column {called(dataset, field)[test(array[first]).argmax()]}"
-            message = f"{field}: {kind} in {counted(rows.sum(), 'row')} (first: {where})"
+            remedy = "; repair such rows or leave them out" if grade == "error" else ""
+            message = f"{field}: {kind} in {counted(rows.sum(), 'row')} (first: {where}){remedy}"
             yield Finding(grade, "finite", field, row, message)
 
 

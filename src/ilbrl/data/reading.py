@@ -125,7 +125,8 @@ def homes(
         if name not in found:
             raise IlbrlError(
                 f"{source}: has no field {name!r}, only {_some(list(names))}; say which is which:"
-                " --columns observations NAME,NAME actions NAME episodes NAME"
+                " --columns observations NAME,NAME actions NAME episodes NAME (and where there are such columns:"
+                " terminals NAME timeouts NAME rewards NAME)"
             )
     return found
 

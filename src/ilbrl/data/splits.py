@@ -102,8 +102,8 @@ class Composition:
         return (
             f"Policies learn from {_amount(self.training_expert)} of the expert and {_amount(self.training_logs)} of"
             f" the logs; evaluation learns from {_amount(self.evaluation_expert)} and {_amount(self.evaluation_logs)}"
-            " (models of the dynamics from the former too);"
-            f" values are taken at the first observations of {by_expert.sum():,} + {(~by_expert).sum():,} episodes."
+            " (its models of the dynamics also from what policies learn from); policies are valued from where"
+            f" {by_expert.sum():,} episodes of the expert and {(~by_expert).sum():,} of the logs began."
         )
 
 

@@ -70,7 +70,7 @@ class Calibration:
 
     def warnings(self, estimates: Estimates) -> list[str]:
         """What must be said about policies that the verdict does not speak about."""
-        return warnings(estimates, self.trust.limit, self.trust.best_truth, self.trust.error)
+        return warnings(estimates, self.trust.limit, self.trust.best_truth, self.trust.error, self.trust.clones)
 
 
 def calibrate(

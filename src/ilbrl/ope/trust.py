@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -41,6 +42,18 @@ RULE = (
 )
 
 
+class Noun(NamedTuple):
+    """What reasons call the policies that an estimator was checked on."""
+
+    one: str
+    many: str
+
+    @classmethod
+    def of(cls, clones: bool) -> Noun:
+        """A clone is not the policy that made a log, and is never called so."""
+        return cls("clone", "clones") if clones else cls("known policy", "known policies")
+
+
 @dataclass(frozen=True)
 class Trust:
     """The verdict on an estimator, and everything it rests on."""
@@ -52,6 +65,7 @@ class Trust:
     limit: float  # the largest `Estimate.distance` that the verdict speaks about; infinite where nothing was measured
     best_truth: float  # of the known policies
     error: float  # how far known policies are missed, in the units of the values; part of every interval
+    clones: bool = False  # whether all of them are clones of the logs
     rule: str = RULE
 
     @property
@@ -77,23 +91,24 @@ def trust_report(
     if unseen and len(unseen) == len(known):
         views[" without their own logs"] = check_of(unseen, truths, seen.grades)
     clones = all(k.clone for k in known)
+    noun = Noun.of(clones)
     error = _error_on_clones(truths, seen) if clones else _error([seen.policies, unseen or {}], truths, seen)
     grave, mild = [], []
     for where, check in views.items():
         excused = clones and np.isfinite(check.value_error) and error <= BAD_VALUE_ERROR * check.spread
-        (mild if clones else grave).extend(_order_reasons(check, len(known), where))
-        (mild if excused else grave).extend(_value_reasons(check, where))
-        mild += _lesser_reasons(check, where)
-    mild += _reservations(known, truths, seen)
+        (mild if clones else grave).extend(_order_reasons(check, len(known), where, noun))
+        (mild if excused else grave).extend(_value_reasons(check, where, noun))
+        mild += _lesser_reasons(check, where, noun)
+    mild += _reservations(known, truths, seen, noun)
     if len(views) == 1:
         which = "not every" if unseen else "no"
-        mild.append(f"{which} known policy was valued without its own logs: how it does off the logs is unknown")
+        mild.append(f"{which} {noun.one} was valued without its own logs: how it does off the logs is unknown")
     right, tried = agreement
     if views[""].rank_error == 0 and right <= tried / 2:
-        mild.append(f"only {right} of {tried} settings order the known policies rightly: that may be luck")
+        mild.append(f"only {right} of {tried} settings order the {noun.many} rightly: that may be luck")
     mild += [f"the evidence: {note}" for note in notes]
     reasons = tuple(dict.fromkeys([*grave, *mild]))
-    right_everywhere = "the known policies come out in the right order, near their true values, with and without their"
+    right_everywhere = f"the {noun.many} come out in the right order, near their true values, with and without their"
     return Trust(
         verdict="distrust" if grave else "care" if mild else "trust",
         reasons=reasons or (f"{right_everywhere} own logs",),
@@ -102,6 +117,7 @@ def trust_report(
         limit=_limit(seen.policies, unseen or {}),
         best_truth=max(t.value for t in truths.values()),
         error=error,
+        clones=clones,
     )
 
 
@@ -120,75 +136,78 @@ def widen(estimates: Estimates, error: float) -> Estimates:
     return replace(estimates, policies=widened)
 
 
-def warnings(estimates: Estimates, limit: float, best_truth: float, error: float) -> list[str]:
+def warnings(estimates: Estimates, limit: float, best_truth: float, error: float, clones: bool = False) -> list[str]:
     """What must be said about policies that a verdict does not speak about, or whose values are not plausible.
 
-    limit, best_truth, error: as in `Trust`.
+    limit, best_truth, error, clones: as in `Trust`.
     """
     said = []
     found = {name: e for name, e in estimates.policies.items() if estimates.grade(name) != "void"}
     if void := [name for name in estimates.policies if name not in found]:
         said.append(f"no value: {_listed(f'{name} ({estimates[name].verdict})' for name in void)}")
-    if far := distance_warning({name: e.distance for name, e in found.items()}, limit):
+    if far := distance_warning({name: e.distance for name, e in found.items()}, limit, clones):
         said.append(far)
-    if high := value_warning({name: e.value for name, e in found.items()}, best_truth, error):
+    if high := value_warning({name: e.value for name, e in found.items()}, best_truth, error, clones):
         said.append(high)
     return said
 
 
-def value_warning(values: Mapping[str, float], best_truth: float, error: float) -> str | None:
+def value_warning(values: Mapping[str, float], best_truth: float, error: float, clones: bool = False) -> str | None:
     """A sentence that names the policies valued above every known one; None where there are none."""
     high = [f"{name} ({value:.4g})" for name, value in values.items() if value > best_truth + error]
     if not high:
         return None
-    return f"valued above the best known policy ({best_truth:.4g}), where nothing was checked: {_listed(high)}"
+    best = "the episodes of the best log" if clones else "the best known policy"
+    return f"valued above {best} ({best_truth:.4g}), where nothing was checked: {_listed(high)}"
 
 
-def distance_warning(distances: Mapping[str, float], limit: float) -> str | None:
+def distance_warning(distances: Mapping[str, float], limit: float, clones: bool = False) -> str | None:
     """A sentence that names the policies farther from the logs than `limit`; None where there are none."""
     far = [f"{name} ({distance:.2f})" for name, distance in distances.items() if distance > limit]
     if not far:
         return None
     return (
-        f"farther from the logs than the known policies vouch for (limit {limit:.2f}): {_listed(far)};"
+        f"farther from the logs than the {Noun.of(clones).many} vouch for (limit {limit:.2f}): {_listed(far)};"
         " their values are extrapolated, and such policies tend to be over-estimated"
     )
 
 
-def _order_reasons(check: Check, policies: int, where: str) -> list[str]:
+def _order_reasons(check: Check, policies: int, where: str, noun: Noun) -> list[str]:
     if policies > 2 and check.spearman < BAD_SPEARMAN:
-        return [f"the known policies come out in another order{where} (Spearman {check.spearman:.2f})"]
+        return [f"the {noun.many} come out in another order{where} (Spearman {check.spearman:.2f})"]
     nothing_void, told_apart = np.isfinite(check.value_error), not np.isnan(check.spearman)
     if policies > 2 and check.spread > 0 and nothing_void and not told_apart:
-        return [f"the known policies all have the same value{where}"]
+        return [f"the {noun.many} all have the same value{where}"]
     if policies == 2 and check.rank_error > 0:
-        return [f"the known policies come out in the wrong order{where}"]
+        return [f"the {noun.many} come out in the wrong order{where}"]
     if policies > 1 and check.regret_at_k[0] > BAD_REGRET:
-        return [f"the best known policy is not chosen{where}: {check.regret_at_k[0]:.0%} of the spread is lost"]
+        return [f"the best {noun.one} is not chosen{where}: {check.regret_at_k[0]:.0%} of the spread is lost"]
     return []
 
 
-def _value_reasons(check: Check, where: str) -> list[str]:
+def _value_reasons(check: Check, where: str, noun: Noun) -> list[str]:
     if check.value_error == float("inf"):
-        return [f"the value of a known policy is void{where}"]
+        return [f"the value of a {noun.one} is void{where}"]
     if check.value_error > BAD_VALUE_ERROR:
-        return [f"the mean value error{where} is {check.value_error:.2g} times {_unit(check)} ({_direction(check)})"]
+        return [
+            f"the mean value error{where} is {check.value_error:.2g} times {_unit(check, noun)} ({_direction(check)})"
+        ]
     return []
 
 
-def _lesser_reasons(check: Check, where: str) -> list[str]:
+def _lesser_reasons(check: Check, where: str, noun: Noun) -> list[str]:
     reasons = []
     if GOOD_VALUE_ERROR < check.value_error <= BAD_VALUE_ERROR:
         reasons.append(
-            f"the mean value error{where} is {check.value_error:.0%} of {_unit(check)} ({_direction(check)})"
+            f"the mean value error{where} is {check.value_error:.0%} of {_unit(check, noun)} ({_direction(check)})"
         )
     if len(check.regret_at_k) > 2 and check.rank_error > 0 and check.spearman >= BAD_SPEARMAN:
-        reasons.append(f"some known policies change places{where} (Spearman {check.spearman:.2f})")
+        reasons.append(f"some {noun.many} change places{where} (Spearman {check.spearman:.2f})")
     return reasons
 
 
-def _unit(check: Check) -> str:
-    return f"the spread of the known policies ({check.spread:.4g})" if len(check.regret_at_k) > 1 else "the true value"
+def _unit(check: Check, noun: Noun) -> str:
+    return f"the spread of the {noun.many} ({check.spread:.4g})" if len(check.regret_at_k) > 1 else "the true value"
 
 
 def _direction(check: Check) -> str:
@@ -197,7 +216,7 @@ def _direction(check: Check) -> str:
     return "too high" if check.bias > 0 else "too low"
 
 
-def _reservations(known: Sequence[Known], truths: Mapping[str, Truth], seen: Estimates) -> list[str]:
+def _reservations(known: Sequence[Known], truths: Mapping[str, Truth], seen: Estimates, noun: Noun) -> list[str]:
     """What makes the check itself weak."""
     reasons, names = [], [k.name for k in known]
     if clones := [k.name for k in known if k.clone]:
@@ -206,7 +225,7 @@ def _reservations(known: Sequence[Known], truths: Mapping[str, Truth], seen: Est
             " a clone is not the policy that made the logs"
         )
     if len(known) == 1:
-        reasons.append("only one known policy: nothing shows that the estimator can tell a better policy from a worse")
+        reasons.append(f"only one {noun.one}: nothing shows that the estimator can tell a better policy from a worse")
     if doubtful := [f"{n} ({seen[n].verdict})" for n in names if seen.grade(n) == "doubtful"]:
         reasons.append(f"the value of {_listed(doubtful)} is doubtful")
     parts = [seen[name].parts for name in names]
@@ -214,7 +233,7 @@ def _reservations(known: Sequence[Known], truths: Mapping[str, Truth], seen: Est
         true = np.array([truths[name].value for name in names])
         wrong = [rank_error(np.array(part), true, np.zeros(len(names), bool)) > 0 for part in zip(*parts)]
         if 0 < sum(wrong) < len(wrong):
-            reasons.append(f"{sum(wrong)} of {len(wrong)} seeds or models order the known policies wrongly")
+            reasons.append(f"{sum(wrong)} of {len(wrong)} seeds or models order the {noun.many} wrongly")
     for worse, better in itertools.pairwise(sorted(names, key=lambda name: truths[name].value)):
         gap = truths[better].value - truths[worse].value
         if gap < 2 * np.hypot(*(np.nan_to_num(truths[name].std_error) for name in (worse, better))):

@@ -113,14 +113,20 @@ def gain_over_logs(run: Run) -> Mean | None:
     What a clone of the logs is given beyond the logs is the evaluator's error, and is taken off. None: not recorded,
     or policies are known: how far they were missed says more.
     """
-    tried, gain = run.tuning.chosen_evaluator, chosen(run).gain
-    if gain is None or tried is None or not only_clones(run):
+    gain, given = chosen(run).gain, _given_to_clone(run)
+    if gain is None or given is None:
+        return None
+    return Mean(gain.value - given, gain.std_error, NORMAL_95 * gain.std_error, 1)
+
+
+def _given_to_clone(run: Run) -> float | None:
+    """What the evaluator gives a clone of the logs beyond what the logs earned, at least 0; None: not recorded."""
+    tried = run.tuning.chosen_evaluator
+    if tried is None or not only_clones(run):
         return None
     of_logs = [name for name, each in run.tuning.known.items() if each.log == "logs"]
     given = [own.gain.value for name in of_logs if (own := tried.policies.get(name)) is not None and own.gain]
-    if not given:
-        return None
-    return Mean(gain.value - max(0.0, *given), gain.std_error, NORMAL_95 * gain.std_error, 1)
+    return max(0.0, *given) if given else None
 
 
 def against_logs(run: Run, score: Mean | None) -> Standing | None:
@@ -220,7 +226,10 @@ def _from_logs(run: Run, algorithm: str) -> Iterator[str]:
     if gain is not None and logs is not None:
         much = f"{plus_minus(abs(gain.value), gain.half_width)} {'more' if gain.value > 0 else 'less'}"
         chance = "" if gain.value <= 0 or gain.clearly_above(0.0) else ": the difference may be chance"
-        yield f"That is {much} than the logs earned from the same first observations ({number(logs)} in all){chance}."
+        given = _given_to_clone(run)
+        off = f", after {number(given)} were taken off that a clone of the logs is given too much" if given else ""
+        logged = f"the logs earned from the same first observations ({number(logs)} in all)"
+        yield f"That is {much} than {logged}{off}{chance}."
     elif estimate is not None:
         yield from _placed(estimate, logs, known_truth(run, "expert"))
     if run.played:

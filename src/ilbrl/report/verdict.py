@@ -63,6 +63,8 @@ def verdict(run: Run) -> Verdict:
         grade, headline = "bad", f"{name} {be} no better than the logs"
     elif grade == "bad":
         headline = f"{name}, but do not rely on it"
+    elif grade == "care" and score is None:  # nothing but an estimate speaks for it
+        headline = f"Deploy {name}, with care"
     elif grade == "good" and any(_better_played(run, clearly=True)):
         grade = "care"
     changes = (*([NARROWER] if standing == "unsure" else []), *_changes(run))

@@ -60,6 +60,11 @@ class Run:
     choices: ChoicesRecord | None = None  # of discrete actions
 
     @property
+    def title(self) -> str:
+        """Its name and task; without an environment the task is called as the study."""
+        return self.name if self.name == self.task else f"{self.name} ({self.task})"
+
+    @property
     def unchecked(self) -> tuple[str, ...]:
         """The files that are shown although nothing vouches for them."""
         return tuple(name for name, each in self.vouched.items() if each.state == "unchecked")

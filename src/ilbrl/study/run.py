@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from ilbrl import envs, ope
 from ilbrl.base.errors import IlbrlError
 from ilbrl.base.progress import in_words
 from ilbrl.base.records import read_json
+from ilbrl.data.checks import counted
 from ilbrl.policy import Policy
 from ilbrl.results.folder import remedy
 from ilbrl.results.schema import EvaluatedRecord, LabelsRecord, Scores, Selection, TuningRecord
@@ -156,15 +158,19 @@ def prepare(s: Session) -> Parts:
     if s.study.task:
         require_playable(s.study.task, logs)
     s.auditor.played("collection", envs.environment_calls("collection").steps - before)
-    warnings = sum(f.grade == "warning" for found in findings.values() for f in found)
+    warnings = [(role, f.message) for role, found in findings.items() for f in found if f.grade == "warning"]
     sizes = " and ".join(f"{len(data):,} {role}" for role, data in logs.items())
-    s.finished("logs", f"{sizes} transitions, {warnings} warnings of the doctor", started)
+    s.finished("logs", f"{sizes} transitions, {counted(len(warnings), 'warning')} of the doctor", started)
+    for role, message in warnings:
+        s.say(f"    warning: {logs[role].source}: {message}")
     started = time.monotonic()
     parts = split_logs(s.study, logs)
     s.auditor.note_data(logs, parts)
     (labels,) = do(s, parts, [label_job(parts)])
     s.keep("data.json", describe(s.study, logs, findings, parts, read_result(labels, LabelsRecord)))
-    s.finished("split", " ".join([parts.composition.described(), *parts.composition.notes]), started)
+    s.finished("split", parts.composition.described(), started)
+    for said in parts.composition.notes:
+        s.say(f"    note: {said}")
     return parts
 
 
@@ -209,7 +215,7 @@ def calibrate(s: Session, parts: Parts) -> TuningRecord:
 def _in_short(reasons: Sequence[str]) -> str:
     """The first, which is the gravest; tuning.json has all."""
     rest = len(reasons) - 1
-    return "; ".join(reasons[:1]) + (f"; and {rest} more reason{'s' if rest > 1 else ''}" if rest > 0 else "")
+    return "; ".join(reasons[:1]) + (f"; tuning.json has {counted(rest, 'reason')} more" if rest > 0 else "")
 
 
 def train(s: Session, parts: Parts) -> list[Job]:
@@ -233,9 +239,11 @@ def evaluate(s: Session, parts: Parts, trained: Sequence[Job], tuning: TuningRec
     jobs = [evaluation_job(s.study, parts, job, tuning) for job in trained]
     folders = do(s, parts, jobs)
     _keep_values(s, [s.store.path(calibration.id), *folders])
-    words = [e.verdict for path in folders for p in read_result(path, EvaluatedRecord).policies for e in p.estimates]
-    counts = ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words))
-    s.finished("evaluation", f"{len(words)} offline evaluations: {counts}", started)
+    policies = [policy for path in folders for policy in read_result(path, EvaluatedRecord).policies]
+    words = Counter((e.verdict, e.grade) for policy in policies for e in policy.estimates)
+    counts = [f"{count} {word}{'' if grade == 'sound' else f' ({grade})'}" for (word, grade), count in words.items()]
+    said = f"{counted(words.total(), 'offline value')} of {len(policies)} policies: {', '.join(counts)}"
+    s.finished("evaluation", said, started)
     return jobs
 
 
@@ -307,10 +315,11 @@ def warned(tuning: TuningRecord, found: Sequence[Candidate], selection: Selectio
     distances = {c.algorithm: c.distance for c in best if c.distance is not None}
     values = {name: entry.value for name, entry in selection.algorithms.items() if entry.value is not None}
     truths = [known.truth for known in tuning.known.values() if known.truth is not None]
+    clones = all(known.clone for known in tuning.known.values())
     trust = replace(
         tuning.trust,
-        distance_warning=None if limit is None else ope.distance_warning(distances, limit),
-        value_warning=ope.value_warning(values, max(truths), error) if truths else None,
+        distance_warning=None if limit is None else ope.distance_warning(distances, limit, clones),
+        value_warning=ope.value_warning(values, max(truths), error, clones) if truths else None,
     )
     return replace(tuning, trust=trust)
 

@@ -114,7 +114,7 @@ def claim(folder: Path, study: Study, change: bool, audit: Audit | None = None) 
             f"{folder}: holds true scores (final.json) and no study.toml that says of what; use another folder"
         )
     begun = _begun(path) if path.exists() else None
-    study = settled(study, begun)
+    study = settled(replace(study, name=study.name or (begun.name if begun else folder.resolve().name)), begun)
     changed = [] if begun is None else [*differences(settled(begun), study), *_edited(folder, begun, audit)]
     if changed and not (change or played or _nothing_done(folder)):
         raise IlbrlError(

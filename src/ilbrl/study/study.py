@@ -144,6 +144,7 @@ class Study:
     """One run of Algorithm 2."""
 
     name: str = "study"
+    """What reports and policy files call it; empty: as its first run folder."""
     task: str | None = None
     """Where the selected policies are played at the end: a built-in task or a Gymnasium id. None: nowhere."""
     seed: int = 0

@@ -1,5 +1,6 @@
 """Files that are not what they seem: one clear sentence each, never a traceback."""
 
+import gzip
 from pathlib import Path
 
 import h5py
@@ -50,6 +51,16 @@ def test_a_truncated_file(full: Dataset, tmp_path: Path, suffix: str, kept: floa
     content = path.read_bytes()
     path.write_bytes(content[: int(kept * len(content))])
     with pytest.raises(IlbrlError, match=str(path)):
+        load(path)
+
+
+@pytest.mark.parametrize("kept", [0.1, 0.5, 0.9, 0.99])
+def test_a_truncated_table(tmp_path: Path, kept: float) -> None:
+    rows = "".join(f"{k},{k % 7},0.1,{k // 50}\n" for k in range(500))
+    content = gzip.compress(f"observation_0,observation_1,action_0,episode\n{rows}".encode())
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(content[: int(kept * len(content))])
+    with pytest.raises(IlbrlError, match=r"a\.csv\.gz: the file is cut off or damaged .*; copy it again"):
         load(path)
 
 

@@ -6,6 +6,7 @@ import csv
 import gzip
 import os
 import re
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -86,7 +87,9 @@ def _read(path: Path, kind: str, reading: Reading, read: Callable[[Any, Path, li
         frame = read(pandas, path, notes)
     except UnicodeDecodeError as error:
         raise IlbrlError(f"{path}: is not UTF-8 text ({error.reason}); save it as UTF-8") from None
-    except (ValueError, OSError, EOFError, ImportError) as error:  # what pandas and pyarrow raise on damaged files
+    except (EOFError, zlib.error) as error:
+        raise IlbrlError(f"{path}: the file is cut off or damaged ({error}); copy it again") from None
+    except (ValueError, OSError, ImportError) as error:  # what pandas and pyarrow raise on damaged files
         reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
         raise IlbrlError(f"{path}: cannot be read as {kind} ({reason})") from None
     limit = reading.max_episode_steps
