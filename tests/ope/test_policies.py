@@ -7,6 +7,7 @@ import pytest
 
 from ilbrl import ope
 from ilbrl.base.errors import IlbrlError
+from ilbrl.data import from_arrays
 from ilbrl.data.splits import compose
 from ilbrl.learning.spec import Spec
 from ilbrl.ope.policies import act
@@ -96,6 +97,17 @@ def test_every_episode_of_a_log_counts_once_for_its_clone(linear):
     evidence = ope.Evidence.of_composition(compose(linear.log(0.8, 0.0, 2), linear.log(0.1, 0.0, 20, seed=1)))
     found = {log: ope.clone_of(log, gaussian(), evidence).episodes.num_episodes for log in evidence.logs}
     assert found == {"expert": 2, "logs": 8}
+
+
+def test_a_clone_of_noisy_choices_is_as_noisy():
+    """A log in which 1 is taken three times of four, whatever is seen: always to take it would be another policy."""
+    taken = np.arange(400) % 4 > 0
+    log = from_arrays(np.zeros((400, 1)), taken.astype(int), np.zeros((400, 1)), timeouts=np.arange(400) % 20 == 19)
+    (clone,) = ope.clones(ope.Evidence.of({"logs": replace(log, rewards=np.ones(400))}), updates=300, quiet=True)
+    assert clone.variant == "sampled"
+    assert clone.evaluable == ope.Sampled(clone.policy)
+    assert isinstance(clone.policy, Policy)
+    np.testing.assert_allclose(clone.policy.probabilities([0.0]), [0.25, 0.75], atol=0.05)
 
 
 def test_clones_act_as_their_logs_and_are_called_clones(linear):

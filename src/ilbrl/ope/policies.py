@@ -266,8 +266,12 @@ def clones(
 
 
 def clone_of(log: str, policy: Policy, evidence: Evidence) -> Known:
-    """A policy that was cloned from this log, with all its episodes that no candidate was trained on."""
+    """A policy that was cloned from this log, with all its episodes that no candidate was trained on.
+
+    A clone of discrete actions draws them, as those who were logged did: its most probable ones alone may be worth far
+    more than the log, and that would be taken for the estimator's error.
+    """
     episodes = evidence.logs[log]
     if log in evidence.held_out and log not in evidence.unsplit:
         episodes = concatenate([episodes, evidence.held_out[log]])
-    return Known(f"clone of {log}", policy, episodes, "mean", log=log, clone=True)
+    return Known(f"clone of {log}", policy, episodes, logged_variant(policy), log=log, clone=True)
