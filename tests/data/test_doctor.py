@@ -57,7 +57,10 @@ def test_what_training_reads_must_be_finite(field: str, value: float) -> None:
 def test_monstrous_numbers_are_errors_though_they_are_finite() -> None:
     found = next(f for f in examine(changed(healthy(), "actions", 4, (1, 2e18))) if f.grade == "error")
     assert (found.field, found.row) == ("actions", 4)
-    assert found.message == "actions: more than 1e+18 in 1 row (first: row 4, column 1)"
+    assert (
+        found.message
+        == "actions: more than 1e+18 in 1 row (first: row 4, column 1); repair such rows or leave them out"
+    )
     doubles = replace(healthy(), rewards=np.full(len(healthy()), 1e300))
     with pytest.raises(IlbrlError, match="more than float32 holds"):
         require_healthy(doubles, purpose="evaluation")
