@@ -8,7 +8,7 @@ import pytest
 from ilbrl.base.errors import IlbrlError
 from ilbrl.base.records import differences
 from ilbrl.study.search import draw
-from ilbrl.study.study import Data, Search, Study, Training
+from ilbrl.study.study import OWN, Data, Search, Study, Training
 
 
 def test_there_and_back(tmp_path, tiny):
