@@ -1,6 +1,7 @@
 """Files that are not what they seem: one clear sentence each, never a traceback."""
 
 import gzip
+import zipfile
 from pathlib import Path
 
 import h5py
@@ -87,6 +88,15 @@ def test_a_field_of_objects(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", observations=np.zeros((3, 1)), actions=np.array([None, 1, 2], object))
     with pytest.raises(IlbrlError, match="actions is a pickled object array"):
         load(tmp_path / "a.npz")
+
+
+def test_one_name_for_two_arrays(full: Dataset, tmp_path: Path) -> None:
+    """Only one of them would be read, and which one depends on the reader."""
+    path = save(full, tmp_path / "a.npz")
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("observations", b"others")  # NumPy gives it the name of observations.npy
+    with pytest.raises(IlbrlError, match=r"a\.npz: holds 'observations' twice"):
+        load(path)
 
 
 def test_missing_and_misshapen_fields(tmp_path: Path) -> None:

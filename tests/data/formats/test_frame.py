@@ -2,6 +2,7 @@
 
 import gzip
 import time
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -72,6 +73,8 @@ def test_columns_of_any_name() -> None:
         ("", "cannot be read as CSV"),
         ("a,b\n1,2\n", "has no field 'observations', only a, b; say which is which"),
         ("obs_0,action_0\n1,2\nhigh,2\n", "'obs_0' holds 'high' in row 1, not numbers"),
+        ("obs_0,action_0\n1_000,2\n1,2\n", "'obs_0' holds '1_000' in row 0, not numbers"),
+        (f"obs_0,action_0\n{10**25},2\n1,2\n", "'obs_0' holds an integer of 84 bits in row 0, not numbers"),
         ("obs_0,action_0,action_0\n1,2,3\n", "column 'action_0' for actions stands there twice"),
         ("obs_0,action_0\n", "holds no transitions"),
         ("obs_0,action_0\n1,2,3\n1,2,3\n", "more cells than its first line has names"),
@@ -83,6 +86,16 @@ def test_errors(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "logs.csv").write_text(text)
     with pytest.raises(IlbrlError, match=message):
         load(tmp_path / "logs.csv")
+
+
+def test_decimals_of_databases_are_numbers(tmp_path: Path) -> None:
+    exact = [Decimal("1.5"), Decimal("2.5"), Decimal("-3")]
+    frame = pd.DataFrame({"obs_0": exact, "action": exact, "reward": [*exact[:2], None]})
+    frame.to_parquet(tmp_path / "logs.parquet")
+    dataset = load(tmp_path / "logs.parquet")
+    assert dataset.observations.tolist() == dataset.actions.tolist() == [[1.5], [2.5]]
+    assert dataset.rewards is not None
+    assert dataset.rewards.tolist() == [1.5, 2.5]
 
 
 def test_columns_that_nobody_named_are_nobodys(tmp_path: Path) -> None:

@@ -20,12 +20,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ilbrl.base.errors import IlbrlError
+from ilbrl.base.records import shown
 from ilbrl.data.choices import numbered_by
 from ilbrl.data.dataset import Dataset
 from ilbrl.data.formats.arrays import episode_numbers, flags, from_arrays, names_of_columns
@@ -132,7 +134,8 @@ class _Series:
         return len(self._positions)
 
     def __getitem__(self, i: int) -> Any:
-        return self._frame.iloc[:, self._positions[i]]
+        column = self._frame.iloc[:, self._positions[i]]
+        return column.astype(np.float64) if _holds_decimals(column) else column  # None becomes NaN
 
     def __iter__(self) -> Iterator[Any]:
         return (self[i] for i in range(len(self)))
@@ -194,9 +197,17 @@ def _holds_lists(column: Any) -> bool:
     return column.dtype == object and isinstance(column.iloc[0], list | tuple | np.ndarray)
 
 
+def _holds_decimals(column: Any) -> bool:
+    """The exact numbers of databases."""
+    if column.dtype != object or not isinstance(next(iter(column), ""), Decimal | None):
+        return False
+    return bool(column.notna().any()) and all(isinstance(value, Decimal | None) for value in column)
+
+
 def _first_text(column: Any) -> str:
-    row = next((row for row, value in enumerate(column) if not _is_number(value)), None)
-    return f"{column.dtype} values" if row is None else f"{column.iloc[row]!r} in row {row}"
+    """The first value that is no number; of texts that Python would take for numbers (1_000) the very first."""
+    row = next((row for row, value in enumerate(column) if not _is_number(value)), 0)
+    return f"{shown(column.iloc[row])} in row {row}"
 
 
 def _is_number(value: Any) -> bool:

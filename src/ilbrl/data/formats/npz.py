@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import zipfile
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,6 +39,8 @@ def opened(path: Path) -> Iterator[np.lib.npyio.NpzFile]:
     if not zipfile.is_zipfile(path):
         raise IlbrlError(f"{path}: is not an npz archive, or only part of one; write it with numpy.savez")
     with np.load(path, allow_pickle=False) as archive:
+        if twice := [name for name, times in Counter(archive.files).items() if times > 1]:
+            raise IlbrlError(f"{path}: holds {twice[0]!r} twice, and only one of them would be read; write it again")
         yield archive
 
 
@@ -56,9 +59,8 @@ def read_array(archive: np.lib.npyio.NpzFile, name: str, path: Path) -> np.ndarr
 
 def read(path: Path, reading: Reading = Reading()) -> Dataset:  # noqa: B008 - immutable
     with opened(path) as archive:
-        stored = list(dict.fromkeys(archive.files))
-        beside = [name for name in stored if name in _TEXTS or name.startswith("policy/")]
-        arrays = [name for name in stored if name not in beside]
+        beside = [name for name in archive.files if name in _TEXTS or name.startswith("policy/")]
+        arrays = [name for name in archive.files if name not in beside]
         usual = {name: (name, field) for name, field in d4rl.FIELDS.items()} | d4rl.READ_ALSO
         found = homes(arrays, usual, reading.array_names, path)
         columns = {
