@@ -28,6 +28,8 @@ from ilbrl.study.study import Evaluation, Search, Study, Training
         ("batch_size", "0", "at least 1, got 0"),
         ("hidden", '["a"]', "must be a list of numbers, each a whole number"),
         ("hidden", "8", "must be a list"),
+        ("hidden", str([8] * 10_000), r"must be a list of at most 32 numbers, got \[8, 8, .*, …\]"),
+        ("policy_delay", "1000000", "between 1 and 100, got 1000000"),
         ("layer_norm", "maybe", "must be true or false, got 'maybe'"),
         ("dtype", "float99", "must be one of float32, bfloat16, got 'float99'"),
         ("reward_bounds", "[0]", "must be a list of 2 numbers"),
@@ -72,6 +74,8 @@ def test_refused_before_anything_is_written(tiny, tmp_path):
 
 
 def test_numbers_of_a_study():
+    with pytest.raises(IlbrlError, match="task: must name an environment; leave it out where there is none"):
+        Study(task="")
     with pytest.raises(IlbrlError, match=r"training\.divergence_factor: must be between"):
         Study(training=Training(divergence_factor=math.inf))
     with pytest.raises(IlbrlError, match=r"data\.validation_transitions: must be between 1 and"):

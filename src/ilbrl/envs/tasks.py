@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ilbrl.base.errors import IlbrlError
+from ilbrl.base.records import shown
 from ilbrl.envs import clinic
 
 NOT_D4RL = (
@@ -182,8 +183,8 @@ def build(name: str, trusted: bool = False) -> Any:
         raise IlbrlError(f'{name}: {error} (pip install "ilbrl[{extra}]")') from None
     except (gymnasium.error.Error, ImportError, ValueError) as error:
         raise IlbrlError(
-            f"no environment {name!r}: {error} (the built-in tasks are {', '.join(TASKS)}; name one of your own as"
-            " module:Id, so that worker processes import it too)"
+            f"no environment {shown(name)}: {str(error)[:300]} (the built-in tasks are {', '.join(TASKS)}; name one of"
+            " your own as module:Id, so that worker processes import it too)"
         ) from None
     spaces = gymnasium.spaces
     seen, acted = env.observation_space, env.action_space

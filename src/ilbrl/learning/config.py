@@ -68,6 +68,7 @@ Limit = tuple[Callable[[float], bool], str]
 _POSITIVE: Limit = (lambda x: x > 0, "above 0")
 _NOT_NEGATIVE: Limit = (lambda x: x >= 0, "at least 0")
 _ONE_OR_MORE: Limit = (lambda x: x >= 1, "at least 1")
+_FEW: Limit = (lambda x: 1 <= x <= 100, "between 1 and 100")
 _SHARE: Limit = (lambda x: 0 <= x <= 1, "between 0 and 1")
 _RATE: Limit = (lambda x: 0 < x <= 1, "above 0 and at most 1")
 LIMITS: dict[str, Limit] = {
@@ -79,7 +80,7 @@ LIMITS: dict[str, Limit] = {
     "policy_noise": _NOT_NEGATIVE, "noise_clip": _NOT_NEGATIVE, "weight_decay": _NOT_NEGATIVE,
     "action_distance": _NOT_NEGATIVE,
     "gradient_penalty": _NOT_NEGATIVE, "pessimism": _NOT_NEGATIVE, "weight_horizon": _NOT_NEGATIVE,
-    "batch_size": _ONE_OR_MORE, "hidden": _ONE_OR_MORE, "policy_delay": _ONE_OR_MORE, "critics": _ONE_OR_MORE,
+    "batch_size": _ONE_OR_MORE, "hidden": _ONE_OR_MORE, "policy_delay": _FEW, "critics": _FEW,
     "target_update_every": _ONE_OR_MORE, "discriminator_passes": _ONE_OR_MORE, "passes": _ONE_OR_MORE,
     "updates": _ONE_OR_MORE, "starts": _ONE_OR_MORE, "horizon": _ONE_OR_MORE,
     "members": (lambda x: 1 <= x <= 1000, "between 1 and 1,000"),
@@ -93,6 +94,7 @@ LIMITS: dict[str, Limit] = {
 EPISODIC: Mapping[str, Limit] = {"gamma": _SHARE}
 """Of values over whole episodes, which need no discount; a Config says so with `limits: ClassVar = EPISODIC`."""
 DTYPES = ("float32", "bfloat16")
+MOST_ENTRIES = 32  # of a list: each layer of a network is a part of one program, which has to be compiled
 
 
 def check(configs: Sequence[Any]) -> None:
@@ -148,5 +150,7 @@ def _unmet_list(name: str, inner: tuple[Any, ...], value: Any, limits: Mapping[s
         return "a list, like [64, 64]"
     if Ellipsis not in inner and len(value) != len(inner):
         return f"a list of {len(inner)} numbers"
+    if len(value) > MOST_ENTRIES:
+        return f"a list of at most {MOST_ENTRIES} numbers"
     unmet = next((wanted for item in value if (wanted := _unmet(name, inner[0], item, limits))), None)
     return unmet and f"a list of numbers, each {unmet}"

@@ -199,6 +199,8 @@ class Study:
                 raise IlbrlError(
                     f"search.configurations_of.{name}: must be between {smallest:,} and {largest:,}, got {count}"
                 )
+        if self.task is not None and not self.task.strip():
+            raise IlbrlError("task: must name an environment; leave it out where there is none")
         if not self.search.algorithms or len(set(self.search.algorithms)) < len(self.search.algorithms):
             raise IlbrlError("search.algorithms: name each algorithm once, and at least one")
 
