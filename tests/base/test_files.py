@@ -1,6 +1,7 @@
 """Files on a full disk, or of a killed process: a sentence that names them, and what was there before."""
 
 import errno
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,13 +9,21 @@ from pathlib import Path
 import pytest
 
 from ilbrl.base.errors import IlbrlError
-from ilbrl.base.files import append, partial_path, written_whole
+from ilbrl.base.files import append, locked, partial_path, written_whole
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is always full")
 def test_a_log_on_a_full_disk_is_named():
     with pytest.raises(IlbrlError, match=r"/dev/full: cannot be written \(No space left on device\)"):
         append(Path("/dev/full"), "a line")
+
+
+def test_pipes_are_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(IlbrlError, match=r"pipe: cannot be written \(No such device or address\)"):
+        append(tmp_path / "pipe", "a line that nobody reads")
+    with pytest.raises(IlbrlError, match=r"pipe: is no regular file, .*remove it"), locked(tmp_path / "pipe"):
+        pass
 
 
 def test_lines_are_added(tmp_path):

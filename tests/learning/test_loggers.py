@@ -36,6 +36,14 @@ def test_json_lines_replace_what_a_continued_run_repeats(tmp_path):
     assert lines[1]["loss"] == [0.5, 1.0]
 
 
+def test_lines_that_are_not_ours_are_left_out(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    json_lines(path)(RECORDS[0])
+    path.write_bytes(path.read_bytes() + b'\xff\x00\n{"update": "x"}\n' + b"[" * 200_000 + b"\n")
+    json_lines(path)(RECORDS[1])
+    assert [json.loads(line)["update"] for line in path.read_text().splitlines()] == [1, 2]
+
+
 def test_json_lines_are_json_where_a_member_has_diverged(tmp_path):
     pandas = pytest.importorskip("pandas")
     json_lines(tmp_path / "metrics.jsonl")({**RECORDS[0], "loss": np.array([np.nan, 2.0])})
@@ -48,7 +56,7 @@ def test_json_lines_survive_a_disk_that_is_full_when_they_are_continued(tmp_path
     for record in RECORDS:
         json_lines(path)(record)
 
-    def half_written(self, text):
+    def half_written(self, text, **how):
         with self.open("w") as file:
             file.write(text[:10])
         raise OSError(errno.ENOSPC, "No space left on device")

@@ -84,10 +84,15 @@ def append(path: Path, line: str) -> None:
     """Add a line to a log, at once."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a", encoding="utf-8", errors="backslashreplace") as file:
+        with open(path, "a", encoding="utf-8", errors="backslashreplace", opener=_without_waiting) as file:
             file.write(f"{line}\n")
     except OSError as error:
         raise IlbrlError(f"{path}: cannot be written ({error.strerror or error})") from None
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """A pipe that nobody reads is an error, not a reason to wait."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0), 0o666)
 
 
 def require_readable(path: Path) -> None:
@@ -121,6 +126,8 @@ def locked(path: Path, busy: str | None = None) -> Iterator[None]:
     On Windows, and on file systems without locks, nothing is held.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists() and not path.is_file():
+        raise IlbrlError(f"{path}: is no regular file, and a lock file has to be here; remove it")
     with path.open("a+") as file:
         try:
             import fcntl

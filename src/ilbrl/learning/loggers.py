@@ -40,10 +40,11 @@ def json_lines(path: Path) -> Log:
 
     def log(record: dict[str, Any]) -> None:
         nonlocal pending
-        if pending and path.exists():
-            kept = [line for line in path.read_text().splitlines(keepends=True) if _before(line, record["update"])]
+        if pending and path.is_file():
+            lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+            kept = [line for line in lines if _before(line, record["update"])]
             with written_whole(path) as partial:
-                partial.write_text("".join(kept))
+                partial.write_text("".join(kept), encoding="utf-8")
         pending = False
         append(path, json.dumps(to_plain({name: np.asarray(value) for name, value in record.items()})))
 
@@ -53,7 +54,7 @@ def json_lines(path: Path) -> Log:
 def _before(line: str, update: int) -> bool:
     try:
         return json.loads(line)["update"] < update
-    except (ValueError, KeyError, TypeError):  # the line being written when the run was killed
+    except (ValueError, KeyError, TypeError, RecursionError):  # of a run killed while writing, or somebody else's line
         return False
 
 
