@@ -193,6 +193,21 @@ def test_no_damage_ends_a_study_in_a_traceback(copy, playing, name, monkeypatch)
     path.write_text(original)
 
 
+def test_what_stands_in_the_place_of_folders(run, tiny, tmp_path):
+    """A link's target is somebody else's: the link goes, and nothing behind it."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "best.safetensors").write_text("somebody's")
+    shutil.rmtree(run / "policies")
+    (run / "policies").symlink_to(tmp_path / "elsewhere")
+    tiny.run(run, quiet=True)
+    assert (tmp_path / "elsewhere" / "best.safetensors").read_text() == "somebody's"
+    assert Policy.load(run / "policies" / "best.safetensors").obs_dim == 3
+    shutil.rmtree(run / "jobs")
+    (run / "jobs").write_text("a file")
+    with pytest.raises(IlbrlError, match=r"jobs: cannot be used as a folder \(there is a file of this name\)"):
+        tiny.run(run, quiet=True)
+
+
 # --- what vouches for a folder ----------------------------------------------------------------------------------------
 
 

@@ -301,9 +301,12 @@ def _export(s: Session, found: Sequence[Candidate], selection: Selection, tuning
             if overall is not None and c.algorithm == overall.algorithm:
                 policy.save(written / "best.safetensors")
                 overall = replace(overall, policy="policies/best.safetensors")
-    shutil.rmtree(s.folder / "policies", ignore_errors=True)  # killed in between, the next run makes it again
+    exported = s.folder / "policies"
+    if exported.is_symlink() or exported.is_file():  # somebody's; what it leads to is left alone
+        exported.unlink()
+    shutil.rmtree(exported, ignore_errors=True)  # killed in between, the next run makes it again
     if written.exists():
-        written.rename(s.folder / "policies")
+        written.rename(exported)
     return replace(selection, algorithms=algorithms, overall=overall)
 
 

@@ -95,7 +95,7 @@ def open_session(
         auditor.begin(study, executor, command)
         for difference in changed:
             auditor.event(f"study changed: {difference}")
-        (out / "jobs").mkdir(exist_ok=True)
+        make_folder(out / "jobs")
         try:
             yield Session(study, out, Store(out / "jobs"), execute, auditor, quiet, tuple(dashboards), time.monotonic())
         except BaseException as error:
