@@ -9,9 +9,10 @@ measured. All get the same rows, updates, batch size and network sizes, run one 
 are played for the same number of episodes. BC and DiscreteBC learn from the expert's rows; ILBRL from all rows, without
 their rewards; DiscreteCQL from all rows with their rewards.
 
-Seed s trains with seed s, and has expert episodes of its own: numbers 2 s and 2 s + 1 of TASK/expert, or 2 s alone. The
-logs are those of TASK/medium for all seeds. Speeds count updates after the first 1,000, which compile; only their ratio
-within one run means anything. Every seed is written when it is done, and the same command goes on after the last one.
+Seed s trains with seed s, and has expert episodes of its own: n of them are numbers n s to n s + n − 1 of TASK/expert,
+and one is number 2 s. The logs are those of TASK/medium for all seeds. Speeds count updates after the first 1,000,
+which compile; only their ratio within one run means anything. Every seed is written when it is done, and the same
+command goes on after the last one.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ import numpy as np
 
 HIDDEN, BATCH = 64, 128
 WARM_UP = 1000  # updates: some whole chunks of our loop, so that nothing is compiled later
-EXPERT_EPISODES = 60  # that seeds have theirs from
+SEEDS = 30  # that have expert episodes of their own
 COLUMNS = ("observations", "actions", "rewards", "terminals", "timeouts")
 NAMES = {"bc": "BC", "ilbrl": "ILBRL", "DiscreteBC": "d3rlpy BC", "DiscreteCQL": "d3rlpy CQL"}
 
@@ -64,7 +65,8 @@ def measure(task: str, count: int, options: argparse.Namespace) -> None:
     import ilbrl
     from ilbrl.base.provenance import commit, versions
 
-    expert = ilbrl.load(f"{task}/expert:{EXPERT_EPISODES}ep", quiet=True)
+    apart = max(count, 2)
+    expert = ilbrl.load(f"{task}/expert:{SEEDS * apart}ep", quiet=True)
     logs = ilbrl.load(f"{task}/medium:{options.transitions}steps", quiet=True)
     logs = logs.episodes(np.flatnonzero(logs.complete))
     file = options.out / f"{task}-{count}ep.json"
@@ -78,7 +80,7 @@ def measure(task: str, count: int, options: argparse.Namespace) -> None:
         "commit": commit(),
     }
     for seed in options.seeds:
-        own = expert.episodes(np.arange(2 * seed, 2 * seed + count))
+        own = expert.episodes(np.arange(apart * seed, apart * seed + count))
         found = record["seeds"].setdefault(str(seed), {"expert_rows": len(own)})
         methods = ["bc", "ilbrl"] + ["DiscreteBC", "DiscreteCQL"] * bool(options.peer_python)
         for method in (each for each in methods if each not in found):

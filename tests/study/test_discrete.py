@@ -4,10 +4,14 @@ from pathlib import Path
 
 import pytest
 
+from ilbrl.agents import AGENTS
+from ilbrl.base.records import to_plain
 from ilbrl.report.pictures.runs import of_run
 from ilbrl.results import read_run
+from ilbrl.study.logs import load_logs, split
 from ilbrl.study.run import run
-from ilbrl.study.study import Study
+from ilbrl.study.study import Data, Search, Study
+from ilbrl.study.training import training_jobs
 
 STUDY = Path(__file__).parents[2] / "studies" / "discrete.toml"
 SMALLER = {
@@ -17,6 +21,17 @@ SMALLER = {
     "members = 3": "members = 2",
     "hidden = [128, 128]": "hidden = [8, 8]", "episodes = 20": "episodes = 5",
 }  # fmt: skip
+
+
+def test_a_study_of_choices_draws_from_the_ranges_for_choices(tmp_path, monkeypatch):
+    monkeypatch.setenv("ILBRL_CACHE", str(tmp_path / "cache"))
+    data = Data("{task}/expert:300steps", "{task}/medium:300steps", expert_episodes=2)
+    study = Study(task="clinic", data=data, search=Search(("ilbrl", "bc"), configurations=3, default_first=True))
+    ilbrl, *_, bc = training_jobs(study, split(study, load_logs(study, quiet=True)))
+    first, *drawn = ilbrl.inputs["configurations"]
+    assert first["config"] == to_plain(AGENTS["ilbrl"].presets["discrete"])
+    assert all(0 < c["config"]["expert_share"] == c["hyperparameters"]["expert_share"] for c in drawn)
+    assert bc.inputs["algorithm"] == "bc"
 
 
 @pytest.mark.slow

@@ -46,6 +46,33 @@ def test_where_our_ranges_differ():
         assert not getattr(paper, "normalise_weights", False)
 
 
+@pytest.mark.parametrize("algorithm", ["ilbrl", "ilbrl-unweighted", "oril"])
+def test_discrete_actions_have_ranges_of_their_own(algorithm):
+    """A share wins over odds, so drawn odds would change nothing."""
+    search, base = Search(configurations=20, default_first=True), AGENTS[algorithm].presets["discrete"]
+    default, *drawn = draw(search, algorithm, 0, discrete=True)
+    assert default.config == base
+    assert "expert_odds" not in ranges_of(search, algorithm, discrete=True)
+    assert all(0.2 <= c.config.expert_share <= 0.8 and c.config.expert_odds == 1 for c in drawn)
+    assert len({c.config.expert_share for c in drawn}) == 19
+    assert all(c.config.expert_share == 0 for c in draw(search, algorithm, 0))
+    paper = replace(search, preset="paper")
+    assert draw(paper, algorithm, 0, discrete=True) == draw(paper, algorithm, 0)
+
+
+def test_agents_without_such_ranges_have_the_usual_ones():
+    for algorithm in ("bc", "smodice", "td3bc"):
+        assert draw(Search(), algorithm, 0, discrete=True) == draw(Search(), algorithm, 0)
+
+
+@pytest.mark.parametrize("discrete", [False, True])
+def test_a_study_that_states_odds_or_a_share_gets_them(discrete):
+    odds = draw(Search(ranges={"all.expert_odds": "loguniform(2, 4)"}), "ilbrl", 0, discrete)
+    assert all(c.config.expert_share == 0 and 2 <= c.config.expert_odds <= 4 for c in odds)
+    share = draw(Search(ranges={"ilbrl.expert_share": "0.3"}), "ilbrl", 0, discrete)
+    assert all(c.config.expert_share == 0.3 and "expert_odds" not in c.hyperparameters for c in share)
+
+
 def test_draws_lie_in_their_ranges_and_differ():
     drawn = settings(Search(configurations=50), "ilbrl")
     assert all(0.1 <= d["lam"] <= 5 and 1e-4 <= d["actor_lr"] <= 1e-3 for d in drawn)

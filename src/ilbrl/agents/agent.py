@@ -59,7 +59,8 @@ class Agent:
     Config: type
     presets: Mapping[str, Any]
     ranges: Mapping[str, Mapping[str, str]]
-    """Preset of a study's search ("default": ours, "paper": as printed) → setting → range, as text."""
+    """Preset of a study's search ("default": ours, "paper": as printed) → setting → range, as text; "discrete": ours
+    where actions are discrete, and those of "default" where it is not there."""
     discrete: Solver | None = None  # learns in place of `solver` where actions are discrete; None: cannot
     reward: Reward | None = None  # None: nothing is rewarded
     weight: Weight | None = None  # None: all rows count alike

@@ -98,6 +98,12 @@ class OrilConfig(td3bc.Config, discriminator.LearnedReward, Shares):
     """Settings of the solver, the reward and the batches."""
 
 
+def _oril(like: ilbrl.Config) -> OrilConfig:
+    """Solver and batches as ILBRL's, so that the two differ in rewards and weights alone."""
+    shared = {f.name: getattr(like, f.name) for kind in (td3bc.Config, Shares) for f in fields(kind)}
+    return OrilConfig(**shared, reward="probability", reward_scale=1.0)
+
+
 ORIL = Agent(
     name="oril",
     title="ORIL",
@@ -108,12 +114,8 @@ ORIL = Agent(
     reward=discriminator.REWARD,
     Config=OrilConfig,
     presets={
-        "default": OrilConfig(
-            **{f.name: getattr(ilbrl.PRESETS["default"], f.name) for f in fields(td3bc.Config)},
-            expert_odds=ilbrl.PRESETS["default"].expert_odds,
-            reward="probability",
-            reward_scale=1.0,
-        ),
+        "default": _oril(ilbrl.PRESETS["default"]),
+        "discrete": _oril(ilbrl.PRESETS["discrete"]),
         "paper": OrilConfig(
             actor_lr=8.59713615304861e-5,
             critic_lr=3e-4,
@@ -124,6 +126,7 @@ ORIL = Agent(
     },
     ranges={
         "default": {**ilbrl.RANGES["default"], "discriminator_lr": "uniform(1e-4, 1e-3)"},
+        "discrete": {**ilbrl.RANGES["discrete"], "discriminator_lr": "uniform(1e-4, 1e-3)"},
         "paper": _PAPER,
     },
 )

@@ -59,6 +59,14 @@ RANGES = {
         "actor_lr": "loguniform(1e-4, 1e-3)",
         "critic_lr": "loguniform(1e-4, 1e-3)",
     },
+    "discrete": {  # a share in place of the odds
+        "lam": "loguniform(0.1, 5)",
+        "gamma": "choice(0.97, 0.99)",
+        "expert_share": "uniform(0.2, 0.8)",
+        "hidden": "choice([256, 256], [256, 256, 256])",
+        "actor_lr": "loguniform(1e-4, 1e-3)",
+        "critic_lr": "loguniform(1e-4, 1e-3)",
+    },
     "paper": {
         "lam": "uniform(1, 4)",
         "actor_lr": "uniform(1e-5, 1e-4)",

@@ -52,7 +52,6 @@ class Auditor:
             before or fresh,
             study_hash=study_hash(study),
             seeds={"study": study.seed, "policy": study.policy_seeds, "evaluation": estimator_of(study).seeds},
-            ranges={name: _texts(study, name) for name in study.search.algorithms},
             versions=versions(),
             executor=executor,
         )
@@ -93,8 +92,10 @@ class Auditor:
             if recorded.get(role, data.content_hash) != data.content_hash
         ]
 
-    def note_data(self, logs: Logs, parts: Parts) -> None:
-        self.note(data=sources(logs), splits=parts.sizes())
+    def note_data(self, study: Study, logs: Logs, parts: Parts) -> None:
+        """The logs and their parts, and the ranges of the search, which depend on the kind of actions."""
+        ranges = {name: _texts(study, name, parts.discrete) for name in study.search.algorithms}
+        self.note(data=sources(logs), splits=parts.sizes(), ranges=ranges)
 
 
 def study_hash(study: Study) -> str:
@@ -102,8 +103,9 @@ def study_hash(study: Study) -> str:
     return hashlib.sha256(toml_text(study).encode()).hexdigest()
 
 
-def _texts(study: Study, algorithm: str) -> dict[str, Any]:
-    return {name: {"kind": r.kind, "values": list(r.values)} for name, r in ranges_of(study.search, algorithm).items()}
+def _texts(study: Study, algorithm: str, discrete: bool) -> dict[str, Any]:
+    ranges = ranges_of(study.search, algorithm, discrete)
+    return {name: {"kind": r.kind, "values": list(r.values)} for name, r in ranges.items()}
 
 
 def _now() -> str:

@@ -57,6 +57,11 @@ class Parts:
         """What estimators learn from."""
         return ope.Evidence.of_composition(self.composition)
 
+    @property
+    def discrete(self) -> bool:
+        """Whether actions are."""
+        return self.composition.training_expert.discrete
+
     def sizes(self) -> dict[str, Size]:
         parts = {name: getattr(self.composition, name) for name in PARTS}
         return {name: Size(len(part), part.num_episodes, self.hashes[name]) for name, part in parts.items()}

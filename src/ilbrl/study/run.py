@@ -165,7 +165,7 @@ def prepare(s: Session) -> Parts:
         s.say(f"    warning: {logs[role].source}: {message}")
     started = time.monotonic()
     parts = split_logs(s.study, logs)
-    s.auditor.note_data(logs, parts)
+    s.auditor.note_data(s.study, logs, parts)
     (labels,) = do(s, parts, [label_job(parts)])
     s.keep("data.json", describe(s.study, logs, findings, parts, read_result(labels, LabelsRecord)))
     s.finished("split", parts.composition.described(), started)

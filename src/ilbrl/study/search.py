@@ -14,6 +14,8 @@ one u in each eighth of [0, 1), in an order of its own for every hyper-parameter
 
 Draws of two algorithms are independent, or else a comparison over algorithms would ask one question several times; only
 ILBRL and its ablation share theirs, on purpose (`Agent.draws_with`), since they are compared setting by setting.
+
+Where actions are discrete, our ranges (the preset "default") are the agent's "discrete" ones, if it has any.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from typing import Any, NamedTuple, get_args, get_type_hints
 import numpy as np
 
 from ilbrl.agents import AGENTS
+from ilbrl.agents.agent import Agent
 from ilbrl.base.errors import IlbrlError
 from ilbrl.base.records import shown
 from ilbrl.learning.config import TRACED, check_value, static_fields
@@ -36,6 +39,7 @@ from ilbrl.study.study import EVERY, Ranges, Search
 
 RANGES = get_args(Ranges)
 BLOCK = 8  # even draws
+SHARES = ("expert_share", "expert_odds")  # two ways to say how often the expert's rows are drawn; a share wins
 
 
 class Configuration(NamedTuple):
@@ -47,11 +51,13 @@ class Configuration(NamedTuple):
     config: Any  # the agent's Config
 
 
-def draw(search: Search, algorithm: str, seed: int) -> list[Configuration]:
-    """The study's configurations of one algorithm."""
+def draw(search: Search, algorithm: str, seed: int, discrete: bool = False) -> list[Configuration]:
+    """The study's configurations of one algorithm, for actions of this kind."""
     _refuse_unknown(search)
-    ranges, agent = ranges_of(search, algorithm), AGENTS[algorithm]
-    base = agent.presets.get(search.preset, agent.presets["default"])  # what is not drawn
+    ranges, agent = ranges_of(search, algorithm, discrete), AGENTS[algorithm]
+    base = agent.presets.get(_suiting(search, agent, discrete), agent.presets["default"])  # what is not drawn
+    if "expert_odds" in ranges and "expert_share" not in ranges:
+        base = replace(base, expert_share=0.0)
     hints, drawer = get_type_hints(agent.Config), agent.draws_with or algorithm
     at = even_quantile if search.even else quantile
     first = int(search.default_first)  # number of the first that is drawn
@@ -96,21 +102,31 @@ def grouped(configurations: list[Configuration], members_per_configuration: int,
     return [group[i : i + size] for group in alike.values() for i in range(0, len(group), size)]
 
 
-def ranges_of(search: Search, algorithm: str) -> dict[str, Range]:
-    """Hyper-parameter → range: those of the agent, changed by the study's own (`all.…`, then the algorithm's)."""
+def ranges_of(search: Search, algorithm: str, discrete: bool = False) -> dict[str, Range]:
+    """Hyper-parameter → range: those of the agent, changed by the study's own (`all.…`, then the algorithm's).
+
+    Where the study states the expert's share or odds, the agent's range of the other one goes.
+    """
     if algorithm not in AGENTS:
         raise IlbrlError(f"search.algorithms: no algorithm {shown(algorithm)}; there are {', '.join(AGENTS)}")
     if search.preset not in RANGES:
         raise IlbrlError(f"search.preset: no ranges {search.preset!r}; there are {', '.join(RANGES)}")
     agent = AGENTS[algorithm]
     known = {f.name for f in fields(agent.Config)}
-    texts = dict(agent.ranges.get(search.preset, agent.ranges["default"]))
-    texts |= {name: text for name, text in _changes(search, EVERY).items() if name in known}
     own = _changes(search, algorithm)
     for name in own.keys() - known:
         there = ", ".join(sorted(known))
         raise IlbrlError(f"search.ranges.{algorithm}.{name}: {algorithm} has no such setting; it has {there}")
-    return {name: _checked(algorithm, name, text) for name, text in (texts | own).items()}
+    stated = {name: text for name, text in _changes(search, EVERY).items() if name in known} | own
+    texts = dict(agent.ranges.get(_suiting(search, agent, discrete), agent.ranges["default"]))
+    for name in SHARES if stated.keys() & set(SHARES) else ():
+        texts.pop(name, None)
+    return {name: _checked(algorithm, name, text) for name, text in (texts | stated).items()}
+
+
+def _suiting(search: Search, agent: Agent, discrete: bool) -> str:
+    """Which of an agent's ranges and presets a search takes; where the agent has none of this name, its "default"."""
+    return agent.usual_preset(discrete) if search.preset == "default" else search.preset
 
 
 def _checked(algorithm: str, name: str, text: str) -> Range:

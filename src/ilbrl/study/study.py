@@ -97,7 +97,7 @@ class Search:
     even: bool = False
     """Draws that cover each range evenly, eight by eight, instead of independent ones."""
     preset: Ranges = "default"
-    """Ranges to start from: ours, or exactly the paper's."""
+    """Ranges to start from: ours, which suit the logs' kind of actions, or exactly the paper's."""
     ranges: dict[str, str] = field(default_factory=dict)
     """Changes to them: `ilbrl.lam` → `loguniform(0.1, 4)`; `all.hidden` → `[64, 64]` sets it wherever it exists."""
 

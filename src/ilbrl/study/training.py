@@ -80,11 +80,11 @@ def updates_of(study: Study, parts: Parts) -> int:
 
 def training_jobs(study: Study, parts: Parts) -> list[Job]:
     """One per group of configurations that one compiled program can train."""
-    training = study.training
+    drawn = [draw(study.search, algorithm, study.seed, parts.discrete) for algorithm in study.search.algorithms]
     return [
         training_job(study, parts, group)
-        for algorithm in study.search.algorithms
-        for group in grouped(draw(study.search, algorithm, study.seed), training.seeds, training.members_per_job)
+        for configurations in drawn
+        for group in grouped(configurations, study.training.seeds, study.training.members_per_job)
     ]
 
 
