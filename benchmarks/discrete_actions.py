@@ -34,6 +34,7 @@ WARM_UP = 1000  # updates: some whole chunks of our loop, so that nothing is com
 SEEDS = 30  # that have expert episodes of their own
 COLUMNS = ("observations", "actions", "rewards", "terminals", "timeouts")
 NAMES = {"bc": "BC", "ilbrl": "ILBRL", "DiscreteBC": "d3rlpy BC", "DiscreteCQL": "d3rlpy CQL"}
+OURS, PEERS = ("bc", "ilbrl"), ("DiscreteBC", "DiscreteCQL")
 
 
 def main() -> None:
@@ -45,6 +46,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--episodes", type=int, default=50, help="that each policy is played for")
     parser.add_argument("--peer-python", help="interpreter of an environment with d3rlpy")
+    parser.add_argument("--methods", nargs="+", choices=NAMES, help="by default ours, and d3rlpy's where it is there")
     parser.add_argument("--out", type=Path, default=Path("runs/discrete"))
     parser.add_argument("--table", type=Path, help="print the tables of a folder")
     parser.add_argument("--as-peer", type=Path, help=argparse.SUPPRESS)
@@ -82,9 +84,9 @@ def measure(task: str, count: int, options: argparse.Namespace) -> None:
     for seed in options.seeds:
         own = expert.episodes(np.arange(apart * seed, apart * seed + count))
         found = record["seeds"].setdefault(str(seed), {"expert_rows": len(own)})
-        methods = ["bc", "ilbrl"] + ["DiscreteBC", "DiscreteCQL"] * bool(options.peer_python)
-        for method in (each for each in methods if each not in found):
-            trained = ours if method in ("bc", "ilbrl") else peer
+        usual = OURS + PEERS * bool(options.peer_python)
+        for method in (each for each in options.methods or usual if each not in found):
+            trained = ours if method in OURS else peer
             found[method] = trained(method, task, own, logs, seed, options)
             file.write_text(json.dumps(record, indent=1) + "\n")
             print(f"{task}, {count} expert episodes, seed {seed}: {method} {found[method]}", flush=True)

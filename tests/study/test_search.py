@@ -53,7 +53,7 @@ def test_discrete_actions_have_ranges_of_their_own(algorithm):
     default, *drawn = draw(search, algorithm, 0, discrete=True)
     assert default.config == base
     assert "expert_odds" not in ranges_of(search, algorithm, discrete=True)
-    assert all(0.2 <= c.config.expert_share <= 0.8 and c.config.expert_odds == 1 for c in drawn)
+    assert all(0.3 <= c.config.expert_share <= 0.9 and c.config.expert_odds == 1 for c in drawn)
     assert len({c.config.expert_share for c in drawn}) == 19
     assert all(c.config.expert_share == 0 for c in draw(search, algorithm, 0))
     paper = replace(search, preset="paper")

@@ -12,7 +12,7 @@ targets are bounded to [0, 1/(1 − γ)], since r_I is in [0, 1], γ is 0.997, l
 smaller, and the policy is an exponential mean of the actor's weights. The presets `paper` and `paper-hopper` are the
 paper's final hyper-parameters (its tables of selected configurations) with its plain targets and critics, raw weights,
 and batches drawn from all rows alike. The preset `discrete` is taken where actions are discrete and no other is named:
-half of each batch is the expert's rows, and γ is 0.99.
+four fifths of each batch are the expert's rows, λ is smaller again, and γ is 0.99.
 
 The ablation weights every row's cloning loss alike: plain TD3-BC on the intrinsic reward. It shares ILBRL's draws of
 hyper-parameters on purpose, so that a study compares the two on the same settings.
@@ -45,7 +45,7 @@ DEFAULT = Config(
 )
 PRESETS = {
     "default": DEFAULT,
-    "discrete": replace(DEFAULT, gamma=0.99, expert_odds=1.0, expert_share=0.5),
+    "discrete": replace(DEFAULT, gamma=0.99, lam=0.3, expert_odds=1.0, expert_share=0.8),
     "paper": Config(lam=3.780707811143581, actor_lr=3.4187343220724746e-5, critic_lr=3.193621317706127e-5),
     "paper-hopper": Config(lam=1.9898232924151003, actor_lr=4.279938571320915e-5, critic_lr=6.308344747206642e-5),
 }
@@ -60,9 +60,9 @@ RANGES = {
         "critic_lr": "loguniform(1e-4, 1e-3)",
     },
     "discrete": {  # a share in place of the odds
-        "lam": "loguniform(0.1, 5)",
+        "lam": "loguniform(0.1, 2)",
         "gamma": "choice(0.97, 0.99)",
-        "expert_share": "uniform(0.2, 0.8)",
+        "expert_share": "uniform(0.3, 0.9)",
         "hidden": "choice([256, 256], [256, 256, 256])",
         "actor_lr": "loguniform(1e-4, 1e-3)",
         "critic_lr": "loguniform(1e-4, 1e-3)",
