@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ilbrl.agents.fit import fit
     from ilbrl.data import Dataset, concatenate, load
     from ilbrl.envs import rollout
+    from ilbrl.models.imagination import imagine
     from ilbrl.ope import evaluate
     from ilbrl.policy import Policy
     from ilbrl.study import Study
@@ -24,11 +25,12 @@ _HOMES = {
     "concatenate": "ilbrl.data",
     "evaluate": "ilbrl.ope",
     "fit": "ilbrl.agents.fit",
+    "imagine": "ilbrl.models.imagination",
     "load": "ilbrl.data",
     "rollout": "ilbrl.envs",
     "tune": "ilbrl.study.tune",
 }
-__all__ = ["Dataset", "Policy", "Study", "concatenate", "evaluate", "fit", "load", "rollout", "tune"]
+__all__ = ["Dataset", "Policy", "Study", "concatenate", "evaluate", "fit", "imagine", "load", "rollout", "tune"]
 
 
 def __getattr__(name: str) -> Any:

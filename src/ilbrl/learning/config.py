@@ -68,9 +68,15 @@ Limit = tuple[Callable[[float], bool], str]
 _POSITIVE: Limit = (lambda x: x > 0, "above 0")
 _NOT_NEGATIVE: Limit = (lambda x: x >= 0, "at least 0")
 _ONE_OR_MORE: Limit = (lambda x: x >= 1, "at least 1")
-_FEW: Limit = (lambda x: 1 <= x <= 100, "between 1 and 100")
-_SHARE: Limit = (lambda x: 0 <= x <= 1, "between 0 and 1")
 _RATE: Limit = (lambda x: 0 < x <= 1, "above 0 and at most 1")
+
+
+def between(smallest: float, largest: float) -> Limit:
+    return (lambda x: smallest <= x <= largest, f"between {smallest:,} and {largest:,}")
+
+
+_SHARE = between(0, 1)
+_FEW = between(1, 100)
 LIMITS: dict[str, Limit] = {
     "gamma": (lambda x: 0 <= x < 1, "at least 0 and below 1"),
     "tau": _RATE, "smoothing": _RATE, "actor_average": _RATE,
@@ -83,7 +89,7 @@ LIMITS: dict[str, Limit] = {
     "batch_size": _ONE_OR_MORE, "hidden": _ONE_OR_MORE, "policy_delay": _FEW, "critics": _FEW,
     "target_update_every": _ONE_OR_MORE, "discriminator_passes": _ONE_OR_MORE, "passes": _ONE_OR_MORE,
     "updates": _ONE_OR_MORE, "starts": _ONE_OR_MORE, "horizon": _ONE_OR_MORE,
-    "members": (lambda x: 1 <= x <= 1000, "between 1 and 1,000"),
+    "members": between(1, 1000),
     "held_out_batch": _ONE_OR_MORE,
     "noise": _NOT_NEGATIVE, "penalty": _NOT_NEGATIVE, "penalties": _NOT_NEGATIVE, "seed_penalty": _NOT_NEGATIVE,
     "held_out_percent": (lambda x: 0 <= x < 100, "at least 0 and below 100"),

@@ -5,11 +5,15 @@ ensemble     training; errors on held-out episodes
 file         what an ensemble is, saved and loaded
 acting       policies inside a compiled program
 rollouts     every policy × member × initial state × step as one program
+imagination  short episodes in the models as more logs to learn from
 """
 
-from ilbrl.models.dynamics import SIZES, Config
+from ilbrl.models.dynamics import SIZES, Config, Size, size_for_this_machine
 from ilbrl.models.ensemble import MEMBERS, train
 from ilbrl.models.file import Models
 from ilbrl.models.rollouts import PENALTY, STARTS, Imagined, rollout
 
-__all__ = ["MEMBERS", "PENALTY", "SIZES", "STARTS", "Config", "Imagined", "Models", "rollout", "train"]
+__all__ = [
+    "MEMBERS", "PENALTY", "SIZES", "STARTS", "Config", "Imagined", "Models", "Size", "rollout", "size_for_this_machine",
+    "train",
+]  # fmt: skip

@@ -19,7 +19,7 @@ policies visit are rare in most logs, and a model must be right there above all.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -56,12 +56,19 @@ class Config:
     dtype: str = "float32"
 
 
-SIZES = {
+SIZES: dict[str, Config] = {
     "large": Config(dtype="bfloat16"),
     "medium": Config(updates=20_000.0, batch_size=512, hidden=(256, 256, 256)),
     "small": Config(updates=10_000.0, batch_size=256, held_out_batch=64, hidden=(200, 200)),
 }
 """large: a minute on a GPU; medium: some minutes on two cores; small: a minute there."""
+
+
+Size = Literal["large", "medium", "small"]
+
+
+def size_for_this_machine() -> Size:
+    return "small" if jax.default_backend() == "cpu" else "large"
 
 
 class State(NamedTuple):

@@ -135,7 +135,7 @@ def rollout(
     )
     found = np.empty((len(Imagined._fields), len(named), models.members, len(starts)))
     places = {name: place for place, name in enumerate(named)}
-    constants = _constants(models)
+    constants = constants_of(models)
     with progress("rolling out", horizon * len(named), "policy steps", quiet) as advance:
         for shape, names in acting.by_shape(named).items():
             size = max(1, ROOM // (models.members**2 * len(starts) * 8))
@@ -169,7 +169,8 @@ def _require_fitting(name: str, policy: Policy, models: Models) -> None:
             )
 
 
-def _constants(models: Models) -> dict[str, Any]:
+def constants_of(models: Models) -> dict[str, Any]:
+    """The models as a compiled program takes them."""
     spec = models.scales.spec
     centre, half_range = (np.zeros(1), np.ones(1)) if spec.discrete else spec.action_affine
     return {
@@ -190,11 +191,25 @@ def nearest_level(states: jax.Array, levels: jax.Array) -> jax.Array:
     return jnp.where(jnp.isnan(levels[:, 0]), states, chosen)
 
 
+def in_network_units(
+    constants: Mapping[str, Any], state: jax.Array, actions: jax.Array, one_hot: bool
+) -> tuple[jax.Array, jax.Array]:
+    """States and actions as models read them; `one_hot` actions go in as they are."""
+    scaled = actions if one_hot else jnp.clip((actions - constants["centre"]) / constants["half_range"], -1, 1)
+    return (state - constants["obs_mean"]) / constants["obs_std"], scaled
+
+
+def next_state(constants: Mapping[str, Any], state: jax.Array, change: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The state that a predicted change leads to, and the same within the range of the logs."""
+    following = state + change * constants["change_std"] + constants["change_mean"]
+    following = nearest_level(following, constants["levels"])
+    return following, jnp.clip(following, constants["state_low"], constants["state_high"])
+
+
 @partial(jax.jit, static_argnums=(0, 1))
 def _play(shape, game, stacked, key, constants, starts, penalty, noise, gamma):
     """[6, P, K, M] the fields of `Imagined`."""
     members, count = len(constants["layers"][0]["w"]), len(starts)
-    obs_mean, obs_std = constants["obs_mean"], constants["obs_std"]
     reward_mean, reward_std, reward_low, reward_high = constants["reward"]
     policies, obs_dim = len(stacked.obs_mean), starts.shape[-1]
     batch = (policies, members, count)
@@ -222,18 +237,14 @@ def _play(shape, game, stacked, key, constants, starts, penalty, noise, gamma):
         state, alive, discount, totals, strange = carry  # state [P, K, M, obs_dim]
         noise_key, act_key = jax.random.split(jax.random.fold_in(key, t))  # every policy meets the same noise
         actions = jax.vmap(act, (0, 0, None))(stacked, state, act_key)
-        chosen = shape.head == "categorical"  # one-hot rows go in as they are
-        scaled = actions if chosen else jnp.clip((actions - constants["centre"]) / constants["half_range"], -1, 1)
-        standard = (state - obs_mean) / obs_std
+        standard, scaled = in_network_units(constants, state, actions, shape.head == "categorical")
         inputs = jnp.concatenate([standard, scaled], -1).swapaxes(0, 1).reshape(members, policies * count, -1)
         own, doubt = model(inputs)
         own = own.reshape(members, policies, count, -1).swapaxes(0, 1)
         doubt = doubt.reshape(members, policies, count).swapaxes(0, 1)
         missed = constants["residual_std"] * jax.random.normal(noise_key, (members, count, obs_dim))
         change = own[..., :obs_dim] + noise * missed
-        following = state + change * constants["change_std"] + constants["change_mean"]
-        following = nearest_level(following, constants["levels"])
-        within = jnp.clip(following, constants["state_low"], constants["state_high"])
+        following, within = next_state(constants, state, change)
         if game.score is None:
             reward = jnp.clip(own[..., obs_dim] * reward_std + reward_mean, reward_low, reward_high)
             unit = reward_std

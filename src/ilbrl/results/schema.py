@@ -110,6 +110,15 @@ class LabelsRecord:
 
 
 @dataclass(frozen=True)
+class ImaginedRecord:
+    """What was imagined for the algorithms that ask for it."""
+
+    rows: int
+    episodes: int
+    terminals: int
+
+
+@dataclass(frozen=True)
 class Reference:
     """The policy behind logs: as logged, and as played with its mean action."""
 

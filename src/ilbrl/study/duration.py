@@ -22,10 +22,13 @@ from ilbrl.agents import AGENTS
 from ilbrl.base.progress import in_words
 from ilbrl.base.records import from_json
 from ilbrl.learning.spec import Spec
+from ilbrl.models.imagination import TEACHER
 from ilbrl.study.estimator import estimator_of
 from ilbrl.study.evaluation import cloning_config
+from ilbrl.study.imagining import imagination_of
 from ilbrl.study.jobs import Job
 from ilbrl.study.logs import Parts
+from ilbrl.study.search import default_of
 from ilbrl.study.study import Study
 from ilbrl.study.training import updates_of
 
@@ -40,14 +43,17 @@ def time_ahead(study: Study, parts: Parts, missing: Sequence[Job]) -> str | None
     if not missing or jax.default_backend() != "cpu":
         return None
     rate, spec = EFFICIENCY * operations_per_second(), parts.evidence.spec
-    training = sum(seconds_of(job, study, spec, rate) for job in missing if job.kind == "train")
-    checking = sum(seconds_of(job, study, spec, rate) for job in missing if job.kind != "train")
+    taking = [(job.kind, seconds_of(job, study, spec, rate)) for job in missing if job.kind != "label"]
+    training = sum(seconds for kind, seconds in taking if kind == "train")
+    imagining = sum(seconds for kind, seconds in taking if kind == "imagine")
+    checking = sum(seconds for kind, seconds in taking if kind not in ("train", "imagine"))
     policies = sum(job.members for job in missing if job.kind == "train")
     parted = [
         f"{policies} policies of {updates_of(study, parts):,} updates {in_words(training)}" if training else "",
+        f"imagined steps {in_words(imagining)}" if imagining else "",
         f"the evaluator {in_words(checking)}" if checking else "",
     ]
-    said = f"about {in_words(training + checking)} ahead on this machine, estimated from a short probe"
+    said = f"about {in_words(training + imagining + checking)} ahead on this machine, estimated from a short probe"
     return f"{said}: {', '.join(filter(None, parted))}{_shorter(study, training)}"
 
 
@@ -71,6 +77,12 @@ def seconds_of(job: Job, study: Study, spec: Spec, rate: float) -> float:
         evaluated = job.members * chosen.estimator.updates(chosen.config, chosen.seeds)
         operations = job.updates * agent_operations(job.inputs["algorithm"], config, spec) + evaluated * valuing
         return 2 * COMPILING + operations / rate  # training, and the evaluation of what it trains
+    if job.kind == "imagine":
+        config, settings = default_of(study.search, TEACHER, spec.discrete), imagination_of(study)
+        teaching = settings.rounds * settings.teachers * job.inputs["updates"]
+        models = (job.updates - teaching) * mlp_operations(settings.dynamics, spec) / MODELS
+        compiling = (1 + 2 * settings.rounds) * COMPILING
+        return compiling + (teaching * agent_operations(TEACHER, config, spec) + models) / rate
     if job.kind == "clone":
         return COMPILING + job.updates * agent_operations("bc", cloning_config(study), spec) / rate
     return COMPILING + job.updates * valuing / rate / MODELS

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, NamedTuple, get_type_hints
 
 from ilbrl import ope
 from ilbrl.base.errors import IlbrlError
 from ilbrl.base.records import shown, to_plain
 from ilbrl.learning.config import check_value
+from ilbrl.models import size_for_this_machine
 from ilbrl.ope.estimates import Choices
 from ilbrl.results.schema import (
     EstimateRecord,
@@ -43,7 +44,7 @@ class Valuer(NamedTuple):
 def estimator_of(study: Study) -> Valuer:
     """The study's settings hold for every configuration that a calibration tries."""
     estimator = ope.find(study.evaluation.estimator)
-    changes, blind = changes_of(estimator, study.evaluation.settings), study.evaluation.blind
+    changes, blind = changes_of(estimator.Config, study.evaluation.settings), study.evaluation.blind
     config, seeds = estimator.changed(changes), study.evaluation_seeds(estimator.seeds)
     if estimator.disagreement_penalty(config) and len(seeds) == 1:
         raise IlbrlError(
@@ -54,7 +55,7 @@ def estimator_of(study: Study) -> Valuer:
 
 
 def settled(study: Study, begun: Study | None = None) -> Study:
-    """The study with those settings written down that its estimator would choose by the machine.
+    """The study with those settings written down that its estimator, or imagination, would choose by the machine.
 
     They are those of `begun`, the study as an earlier run in its folder wrote it, or else what suits this machine: what
     began on a GPU goes on without one, with the same jobs.
@@ -66,7 +67,12 @@ def settled(study: Study, begun: Study | None = None) -> Study:
     usual = estimator.Config()
     left_open = [name for name in estimator.of_machine if name not in asked]
     found = {name: earlier.get(name, str(getattr(usual, name))) for name in left_open}
-    return replace(study, evaluation=replace(study.evaluation, settings=asked | found))
+    evaluation, training = replace(study.evaluation, settings=asked | found), study.training
+    if training.imagine and "size" not in training.imagination:
+        earlier = {} if begun is None else begun.training.imagination
+        size = {"size": earlier.get("size", size_for_this_machine())}
+        training = replace(training, imagination=training.imagination | size)
+    return replace(study, evaluation=evaluation, training=training)
 
 
 def with_settings(estimator: ope.Estimator, changes: Mapping[str, Any]) -> ope.Estimator:
@@ -79,22 +85,22 @@ def with_settings(estimator: ope.Estimator, changes: Mapping[str, Any]) -> ope.E
     return replace(estimator, choices=choices)
 
 
-def changes_of(estimator: ope.Estimator, settings: Mapping[str, str]) -> dict[str, Any]:
-    """Setting → value, of the type that the estimator's configuration says."""
+def changes_of(Config: type, settings: Mapping[str, str], where: str = "evaluation.settings") -> dict[str, Any]:
+    """Setting → value, of the type that the configuration says; `where` is what an error names."""
     changes = {}
     for name, text in settings.items():
-        field = f"evaluation.settings.{name}"
-        kind, (value, *_) = parse(text, field)
-        if kind != "constant":
+        field = f"{where}.{name}"
+        distribution, (value, *_) = parse(text, field)
+        if distribution != "constant":
             raise IlbrlError(f"{field}: takes one value, not {shown(text)}")
         *outer, last = name.split(".")
         owner: Any = None
-        hint: Any = estimator.Config
+        hint: Any = Config
         for part in (*outer, last):
-            hints = get_type_hints(hint) if hasattr(hint, "__dataclass_fields__") else {}
+            hints = {f.name: get_type_hints(hint)[f.name] for f in fields(hint)} if is_dataclass(hint) else {}
             if part not in hints:
                 there = ", ".join(hints) or "no parts"
-                raise IlbrlError(f"{field}: {estimator.name} has no such setting; there are {there}")
+                raise IlbrlError(f"{field}: there is no such setting; there are {there}")
             owner, hint = hint, hints[part]
         if hint is not str or last == "dtype":
             check_value(last, hint, value, field, owner)

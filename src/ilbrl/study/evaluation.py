@@ -153,7 +153,8 @@ def _file(folder: Path, log: str | None) -> Path:
 def calibrate_estimator(task: Assignment) -> None:
     """result.json is tuning.json; values.csv has the known policies' values over updates."""
     estimator, config = _read(task.inputs)
-    changes, evidence, known = changes_of(estimator, task.inputs["settings"]), task.parts.evidence, task.parts.known
+    changes = changes_of(estimator.Config, task.inputs["settings"])
+    evidence, known = task.parts.evidence, task.parts.known
     if not known:
         folder = task.of_kind("clone")
         known = [ope.clone_of(log, Policy.load(_file(folder, log)), evidence) for log in evidence.logs]

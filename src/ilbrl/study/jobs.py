@@ -31,6 +31,7 @@ RECIPE = 3  # raise it when the same inputs come to give another result
 UNFINISHED = ("checkpoint", ".")  # how names begin of what only serves an unfinished job
 
 KINDS = {
+    "imagine": "ilbrl.study.imagining.imagine_steps",
     "label": "ilbrl.study.training.label_rows",
     "train": "ilbrl.study.training.train_group",
     "clone": "ilbrl.study.evaluation.clone_logs",
@@ -76,6 +77,9 @@ class Assignment(NamedTuple):
 
     def of_kind(self, kind: str) -> Path:
         return next(path for id, path in self.upstream.items() if id.startswith(f"{kind}-"))
+
+    def builds_on(self, kind: str) -> bool:
+        return any(id.startswith(f"{kind}-") for id in self.upstream)
 
     def finish(self, record: Any) -> None:
         """Write the job's result."""

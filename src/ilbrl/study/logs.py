@@ -36,6 +36,9 @@ Logs = Mapping[str, Dataset]
 """Role (`expert`, `logs`) → what was read, before it is split."""
 
 
+PARTS_OF_TRAINING = ("training_expert", "training_logs")
+
+
 @dataclass(frozen=True, eq=False)
 class Parts:
     """What jobs read: the composition of Algorithm 2 and the known policies with their held-out episodes.

@@ -45,7 +45,7 @@ from ilbrl.study.logs import split as split_logs
 from ilbrl.study.selection import select
 from ilbrl.study.session import Session, all_updates, do, open_session, showing_progress
 from ilbrl.study.study import Study
-from ilbrl.study.training import label_job, read_trained, training_jobs
+from ilbrl.study.training import jobs_before_training, label_job, read_trained, training_jobs
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,8 @@ def prepare(s: Session) -> Parts:
 
 def say_time_ahead(s: Session, parts: Parts) -> None:
     """Before the long phases: how long they will take, where the jobs are done on this machine."""
-    jobs = [*jobs_before(s.study, parts), calibration_job(s.study, parts), *training_jobs(s.study, parts)]
+    before = [*jobs_before(s.study, parts), calibration_job(s.study, parts), *jobs_before_training(s.study, parts)]
+    jobs = [*before, *training_jobs(s.study, parts)]
     missing = [job for job in jobs if not s.store.has(job)]
     if s.auditor.audit.executor == "local" and (said := time_ahead(s.study, parts, missing)):
         s.say(f"    {said}")
@@ -221,6 +222,8 @@ def _in_short(reasons: Sequence[str]) -> str:
 def train(s: Session, parts: Parts) -> list[Job]:
     """Phase 3: every configuration × policy seed; curves.csv."""
     started, jobs = time.monotonic(), training_jobs(s.study, parts)
+    for job in jobs_before_training(s.study, parts):
+        do(s, parts, [job])
     folders = do(s, parts, jobs)
     s.keep_table("curves.csv", CurveRow, join_tables(CurveRow, [path / "curves.csv" for path in folders], remedy))
     results = [read_trained(path) for path in folders]

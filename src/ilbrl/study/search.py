@@ -55,21 +55,38 @@ def draw(search: Search, algorithm: str, seed: int, discrete: bool = False) -> l
     """The study's configurations of one algorithm, for actions of this kind."""
     _refuse_unknown(search)
     ranges, agent = ranges_of(search, algorithm, discrete), AGENTS[algorithm]
-    base = agent.presets.get(_suiting(search, agent, discrete), agent.presets["default"])  # what is not drawn
-    if "expert_odds" in ranges and "expert_share" not in ranges:
-        base = replace(base, expert_share=0.0)
-    hints, drawer = get_type_hints(agent.Config), agent.draws_with or algorithm
+    base, drawer = base_of(search, algorithm, discrete), agent.draws_with or algorithm
     at = even_quantile if search.even else quantile
     first = int(search.default_first)  # number of the first that is drawn
     found = []
     for n in range(configurations_of(search, algorithm)):
         if n < first:
-            values = {name: r.draw(0.0) if r.kind == "constant" else getattr(base, name) for name, r in ranges.items()}
+            drawn = _usual(search, algorithm, discrete)
         else:
             values = {name: r.draw(at(seed, drawer, name, n - first)) for name, r in ranges.items()}
-        drawn = {name: _as(hints[name], value) for name, value in values.items()}
+            drawn = _typed(algorithm, values)
         found.append(Configuration(algorithm, n, drawn, replace(base, **drawn)))
     return found
+
+
+def base_of(search: Search, algorithm: str, discrete: bool = False) -> Any:
+    """The configuration that draws change."""
+    agent, ranges = AGENTS[algorithm], ranges_of(search, algorithm, discrete)
+    base = agent.presets.get(_suiting(search, agent, discrete), agent.presets["default"])
+    if "expert_odds" in ranges and "expert_share" not in ranges:
+        base = replace(base, expert_share=0.0)
+    return base
+
+
+def default_of(search: Search, algorithm: str, discrete: bool = False) -> Any:
+    """The algorithm's default, with what the study sets to one value."""
+    return replace(base_of(search, algorithm, discrete), **_usual(search, algorithm, discrete))
+
+
+def _usual(search: Search, algorithm: str, discrete: bool) -> dict[str, Any]:
+    base, ranges = base_of(search, algorithm, discrete), ranges_of(search, algorithm, discrete)
+    values = {name: r.draw(0.0) if r.kind == "constant" else getattr(base, name) for name, r in ranges.items()}
+    return _typed(algorithm, values)
 
 
 def configurations_of(search: Search, algorithm: str) -> int:
@@ -160,8 +177,10 @@ def _refuse_unknown(search: Search) -> None:
             raise IlbrlError(f"search.ranges.{key}: no setting {name!r}; ilbrl train {algorithm} --help lists them")
 
 
-def _as(hint: Any, value: Any) -> Any:
-    return float(value) if hint in TRACED and value is not None else value
+def _typed(algorithm: str, values: dict[str, Any]) -> dict[str, Any]:
+    """Integers become floats where the setting is one."""
+    hints = get_type_hints(AGENTS[algorithm].Config)
+    return {name: float(v) if hints[name] in TRACED and v is not None else v for name, v in values.items()}
 
 
 # --- ranges as text ---------------------------------------------------------------------------------------------------

@@ -24,11 +24,12 @@ from ilbrl.study import executors
 from ilbrl.study.audit import Auditor, study_hash
 from ilbrl.study.estimator import estimator_of, settled
 from ilbrl.study.evaluation import calibration_job, jobs_before
+from ilbrl.study.imagining import imagination_of
 from ilbrl.study.jobs import Job, Store, digest
 from ilbrl.study.logs import Parts
 from ilbrl.study.search import configurations_of, draw
 from ilbrl.study.study import Study
-from ilbrl.study.training import read_trained, updates_of
+from ilbrl.study.training import jobs_before_training, read_trained, updates_of
 
 PHASES = ("logs", "split", "tuning", "training", "evaluation", "selection", "final")
 MOST_POLICIES = 100_000  # of one study
@@ -187,9 +188,9 @@ def do(s: Session, parts: Parts, jobs: Sequence[Job]) -> list[Path]:
 
 
 def all_updates(study: Study, parts: Parts, tuning: TuningRecord | None = None) -> int:
-    """Of everything that precedes the calibration, of the calibration itself, and of the candidates."""
-    before = sum(job.updates for job in (*jobs_before(study, parts), calibration_job(study, parts)))
-    return before + planned_updates(study, updates_of(study, parts), tuning)
+    """Of the calibration, of what it and the training build on, and of the candidates."""
+    jobs = [*jobs_before(study, parts), calibration_job(study, parts), *jobs_before_training(study, parts)]
+    return sum(job.updates for job in jobs) + planned_updates(study, updates_of(study, parts), tuning)
 
 
 def planned_updates(study: Study, training: int, tuning: TuningRecord | None = None) -> int:
@@ -216,6 +217,7 @@ def planned_policies(study: Study) -> int:
     for name in study.search.algorithms:
         draw(study.search, name, study.seed)
     estimator_of(study)
+    imagination_of(study)
     return drawn
 
 

@@ -110,6 +110,11 @@ class Training:
     """Policy seeds per configuration."""
     updates: int | None = None
     """Of each member; by default about 200 passes through the training rows, 10,000 at least and 250,000 at most."""
+    imagine: tuple[str, ...] = ()
+    """Algorithms that also learn from imagined steps: what ILBRL's policies would do next in learned models
+    (docs/imagination.md)."""
+    imagination: dict[str, str] = field(default_factory=dict)
+    """How these are made, where it is not the usual way: `rounds` → `1`, `rows` → `100000`."""
     divergence_factor: float = DIVERGENCE_FACTOR
     """A member whose mean |Q| exceeds this many times what its rewards allow is frozen and marked."""
     members_per_job: int = 60

@@ -1,7 +1,8 @@
 """Phase 3: rows are labelled once, and every configuration × policy seed of every algorithm is trained.
 
 Two kinds of job: `label` searches the soft-support labels of the training part, and `train` trains one group of
-configurations × policy seeds of one algorithm as one population. Both read the training part alone.
+configurations × policy seeds of one algorithm as one population. Both read the training part alone, and the steps that
+were imagined from it where an algorithm asks for them (imagining.py).
 """
 
 from __future__ import annotations
@@ -18,20 +19,21 @@ from ilbrl.agents.fit import Learned, fit
 from ilbrl.base.errors import IlbrlError
 from ilbrl.base.provenance import versions
 from ilbrl.base.records import from_json, to_plain, write_csv
+from ilbrl.data import concatenate
 from ilbrl.learning.loggers import json_lines, together
 from ilbrl.learning.spec import Spec
 from ilbrl.results.folder import remedy
 from ilbrl.results.schema import LabelsRecord, TrainedMember, TrainedRecord
 from ilbrl.results.tables import CurveRow
 from ilbrl.rewards import Labels, soft_support
+from ilbrl.study.imagining import imagination_job, training_logs
 from ilbrl.study.jobs import Assignment, Job, counted, read_result
-from ilbrl.study.logs import Parts
+from ilbrl.study.logs import PARTS_OF_TRAINING, Parts
 from ilbrl.study.search import Configuration, draw, grouped
 from ilbrl.study.study import Study
 
 BINS = np.linspace(0, 1, 41)
 POINTS = 200  # of a curve
-PARTS_READ = ("training_expert", "training_logs")
 PASSES, MINIBATCH = 200, 256  # through the training rows, where a study does not say how many updates
 FEWEST_UPDATES, MOST_UPDATES = 10_000, 250_000
 
@@ -39,15 +41,18 @@ FEWEST_UPDATES, MOST_UPDATES = 10_000, 250_000
 # --- labels -----------------------------------------------------------------------------------------------------------
 
 
-def label_job(parts: Parts) -> Job:
-    return Job("label", {"data": {name: parts.hashes[name] for name in PARTS_READ}})
+def label_job(parts: Parts, imagined: Job | None = None) -> Job:
+    """imagined: the job whose steps are labelled too."""
+    data = {name: parts.hashes[name] for name in PARTS_OF_TRAINING}
+    return Job("label", {"data": data}, upstream=() if imagined is None else (imagined.id,))
 
 
 def label_rows(task: Assignment) -> None:
     """The work of a `label` job: labels.npz, and their summary for data.json."""
     split = task.parts.composition
-    spec = Spec.of(split.training)
-    labels = soft_support.label_steps(split.training_expert, split.training_logs, spec, quiet=True)
+    logs = training_logs(task)
+    spec = Spec.of(concatenate([split.training_expert.as_expert(), logs]))
+    labels = soft_support.label_steps(split.training_expert, logs, spec, quiet=True)
     labels.save(task.folder / "labels.npz")
     task.finish(summary(labels))
 
@@ -88,8 +93,19 @@ def training_jobs(study: Study, parts: Parts) -> list[Job]:
     ]
 
 
+def jobs_before_training(study: Study, parts: Parts) -> list[Job]:
+    """What training jobs build on beside the labels of the logs, in order."""
+    imagined = imagination_job(study, parts, updates_of(study, parts))
+    if imagined is None:
+        return []
+    labelled = any(map(_is_labelled, study.training.imagine))
+    return [imagined, label_job(parts, imagined)] if labelled else [imagined]
+
+
 def training_job(study: Study, parts: Parts, group: Sequence[Configuration]) -> Job:
     members, algorithm, updates = len(group) * study.training.seeds, group[0].algorithm, updates_of(study, parts)
+    imagined = imagination_job(study, parts, updates) if algorithm in study.training.imagine else None
+    upstream = [label_job(parts, imagined)] if _is_labelled(algorithm) else []
     return Job(
         "train",
         {
@@ -101,9 +117,9 @@ def training_job(study: Study, parts: Parts, group: Sequence[Configuration]) -> 
             "seeds": study.policy_seeds,
             "updates": updates,
             "divergence_factor": study.training.divergence_factor,
-            "data": {name: parts.hashes[name] for name in PARTS_READ},
+            "data": {name: parts.hashes[name] for name in PARTS_OF_TRAINING},
         },
-        upstream=(label_job(parts).id,) if _is_labelled(algorithm) else (),
+        upstream=tuple(job.id for job in (*upstream, imagined) if job is not None),
         updates=members * updates,
         members=members,
     )
@@ -116,7 +132,7 @@ def train_group(task: Assignment) -> None:
     configs = [from_json(agent.Config, c["config"], f"a training job of {algorithm}") for c in asked]
     labels = Labels.load(task.of_kind("label") / "labels.npz") if _is_labelled(algorithm) else None
     members_of = [(c, seed) for c in configs for seed in seeds]
-    expert, logs, updates = split.training_expert, split.training_logs, task.inputs["updates"]
+    expert, logs, updates = split.training_expert, training_logs(task), task.inputs["updates"]
     learned = fit(
         algorithm,
         expert,

@@ -23,7 +23,6 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple
 
-import jax
 import numpy as np
 
 from ilbrl import models
@@ -47,19 +46,12 @@ STRANGE_SHARE = 0.5  # of the rollouts that were stopped after their first steps
 MEASURE = "disagreement of the models along its rollouts, 1 on a usual logged step"
 
 
-Size = Literal["large", "medium", "small"]
-
-
-def _size_for_this_machine() -> Size:
-    return "small" if jax.default_backend() == "cpu" else "large"
-
-
 @dataclass(frozen=True)
 class Config:
     """The models, and the rollouts in them."""
 
     limits: ClassVar = EPISODIC
-    size: Size = field(default_factory=_size_for_this_machine)
+    size: models.Size = field(default_factory=models.size_for_this_machine)
     """large (4 × 512 units, for a GPU), medium or small (for two cores); by default what suits this machine."""
     members: int = models.MEMBERS
     """Models in the ensemble."""
