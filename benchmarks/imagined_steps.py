@@ -1,0 +1,129 @@
+"""What imagined steps bring: ILBRL's default with and without them, from few and from many expert episodes.
+
+    python -m benchmarks.imagined_steps hopper --expert-episodes 2 18 --out results/imagined     (minutes on a GPU)
+    python -m benchmarks.imagined_steps hopper --expert-episodes 2 --out try --small             (a try on a CPU)
+    python -m benchmarks.imagined_steps --table results/imagined                                 (the table in docs)
+
+400,000 medium transitions, 100,000 updates in bfloat16 of members and teachers alike, six seeds, 30 deterministic
+episodes. Expert episodes are drawn by a seed that nothing else uses, and so are teachers and members. A file per cell
+says what was found with imagined steps, then without; what is there is not computed again. Several tasks side by side
+on one GPU need XLA_PYTHON_CLIENT_PREALLOCATE=false and NVIDIA's MPS.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+import ilbrl
+from ilbrl.agents import AGENTS
+from ilbrl.base.files import written_whole
+from ilbrl.base.provenance import commit, versions
+from ilbrl.base.records import to_plain
+from ilbrl.data.benchmark import source_score
+from ilbrl.envs import rollout_all
+from ilbrl.models.imagination import Imagination
+
+EXPERT_STEPS, LOGS_STEPS, UPDATES, EPISODES = 60_000, 400_000, 100_000, 30
+SPLIT_SEED, FIRST_SEED, TEACHERS_SEED, PLAY_SEED = 41, 700, 750, 4242
+SEEDS = 6
+TASKS = ("hopper", "halfcheetah", "walker2d", "ant")
+KINDS = ("with", "without")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tasks", nargs="*")
+    parser.add_argument("--expert-episodes", type=int, nargs="+", default=[2, 18])
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--small", action="store_true", help="tiny sizes, to try the command")
+    parser.add_argument("--table", type=Path, help="print the table of a folder")
+    args = parser.parse_args()
+    if args.table:
+        print(table(args.table))
+        return
+    args.out.mkdir(parents=True, exist_ok=True)
+    for task in args.tasks:
+        for count in args.expert_episodes:
+            measure(task, count, args.out / f"{task}-{count}.json", args.small)
+
+
+def measure(task: str, count: int, path: Path, small: bool) -> None:
+    found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    if all(kind in found for kind in KINDS):
+        return
+    expert = ilbrl.load(f"{task}/expert:{6_000 if small else EXPERT_STEPS}steps", quiet=True)
+    logs = ilbrl.load(f"{task}/medium:{3_000 if small else LOGS_STEPS}steps", quiet=True)
+    order = np.random.default_rng(SPLIT_SEED).permutation(np.flatnonzero(expert.complete))
+    expert = replace(expert.episodes(np.sort(order[:count])), rewards=None)
+    logs = replace(logs, rewards=None)
+    usual = AGENTS["ilbrl"].presets["default"]
+    config = replace(usual, hidden=(16,)) if small else replace(usual, dtype="bfloat16")
+    settings = Imagination(rows=100, teachers=2, models_updates=5) if small else Imagination()
+    updates = 20 if small else UPDATES
+    started = time.monotonic()
+    for kind in KINDS:
+        if kind in found:
+            continue
+        rows = logs
+        if kind == "with":
+            imagined = ilbrl.imagine(
+                expert, logs, settings, config=config, updates=updates, seed=TEACHERS_SEED, quiet=True
+            )
+            rows = ilbrl.concatenate([logs, imagined])
+        prepared = time.monotonic()
+        seeds = range(FIRST_SEED, FIRST_SEED + (2 if small else SEEDS))
+        learned = ilbrl.fit("ilbrl", expert, rows, config=config, seeds=list(seeds), updates=updates, quiet=True)
+        trained = time.monotonic()
+        played = rollout_all(learned.policies, task, 2 if small else EPISODES, PLAY_SEED, quiet=True)
+        found[kind] = {
+            "scores": [r.score for r in played],
+            "diverged": int(learned.diverged.sum()),
+            "rows": len(rows),
+            "seconds_of_imagining": prepared - started if kind == "with" else 0.0,
+            "seconds_of_training": trained - prepared,
+        }
+        about = {
+            "task": task, "expert_episodes": count, "updates": updates, "settings": to_plain(settings),
+            "config": asdict(config), "device": jax.devices()[0].device_kind, "versions": versions(),
+            "commit": commit(),
+        }  # fmt: skip
+        with written_whole(path) as partial:
+            partial.write_text(json.dumps(about | found, indent=1))
+        print(task, count, kind, np.round(found[kind]["scores"], 1).tolist(), flush=True)
+
+
+def table(folder: Path) -> str:
+    """Mean ± normal 95 % over seeds."""
+    cells = {(c["task"], c["expert_episodes"]): c for c in map(_read, sorted(folder.glob("*.json")))}
+    lines = [f"| expert episodes | imagined steps | {' | '.join(TASKS)} | mean |", "|---|---|" + "---:|" * 5]
+    for count in sorted({count for _, count in cells}, reverse=True):
+        for kind in reversed(KINDS):
+            scores = [cells.get((task, count), {}).get(kind, {}).get("scores") for task in TASKS]
+            mean = f"{np.mean([np.mean(s) for s in scores]):.1f}" if all(scores) else "—"
+            lines.append(f"| {count} | {kind} | {' | '.join(map(_shown, scores))} | {mean} |")
+    for level, name in (("medium", "policy of the logs"), ("expert", "expert")):
+        scores = [source_score(task, level) for task in TASKS]
+        lines.append(f"| {name} | | {' | '.join(f'{s:.1f}' for s in scores)} | {np.mean(scores):.1f} |")
+    return "\n".join(lines)
+
+
+def _shown(scores: list[float] | None) -> str:
+    if not scores:
+        return "—"
+    return f"{np.mean(scores):.1f} ± {1.96 * np.std(scores, ddof=1) / np.sqrt(len(scores)):.1f}"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text())
+
+
+if __name__ == "__main__":
+    main()
