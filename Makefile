@@ -5,7 +5,7 @@ READY := .venv/.ready
 DEMO_READY := .venv/.ready-demo
 DOCS_READY := .venv/.ready-docs
 
-GPU_ROOMS := learning agents rewards models
+GPU_TESTS := $(wildcard tests/learning/test_*.py tests/agents/test_*.py tests/rewards/test_*.py tests/models/test_*.py)
 
 .PHONY: demo test test-slow test-walk test-gpu lint type bench docs wheel wheel-smoke clean
 
@@ -22,8 +22,8 @@ test-walk: $(READY)
 	$(BIN)/python -m pytest -q -m walk
 
 # What computes on a GPU. With PYTHON=… that interpreter runs it as it is; no .venv is made. It needs JAX, NumPy, SciPy,
-# h5py, safetensors, optax and pytest. The rooms are tested side by side, because most of the time goes into compiling on
-# the host; without autotuning that takes half as long.
+# h5py, safetensors, optax and pytest. Eight files are tested at a time, because most of the time goes into compiling
+# on the host; without autotuning that takes half as long.
 ifeq ($(origin PYTHON),file)
 GPU_PYTHON := $(BIN)/python
 test-gpu: $(READY)
@@ -31,11 +31,11 @@ else
 GPU_PYTHON := $(PYTHON)
 endif
 test-gpu:
-	$(MAKE) --jobs --keep-going --output-sync=target $(GPU_ROOMS:%=test-gpu-%)
+	$(MAKE) --jobs=8 --keep-going --output-sync=target $(GPU_TESTS:%=%-on-gpu)
 
-test-gpu-%:
+%-on-gpu:
 	XLA_FLAGS=--xla_gpu_autotune_level=0 XLA_PYTHON_CLIENT_PREALLOCATE=false PYTHONPATH=src:$$PYTHONPATH \
-		$(GPU_PYTHON) -m pytest -q -m "not slow" -W default --durations=10 tests/$*
+		$(GPU_PYTHON) -m pytest -q -m "not slow" -W default --durations=3 $*
 
 lint: $(READY)
 	$(BIN)/ruff check .
