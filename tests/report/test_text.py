@@ -32,7 +32,7 @@ from ilbrl.report.text import (
 from ilbrl.report.text import markdown as in_markdown
 
 HTML = '</script><script>alert(1)</script><a href="https://evil.example">bc</a><img src=x onerror=alert(2)>'
-MARKUP = "[l](http://evil.example) | `c` **b** # h\nhttps://evil.example \\textbf{b} $x^2$ & 5 % ~ \x1b[31m_u"
+MARKUP = "[l](http://evil.example) | `c` **b** # h\nhttps://evil.example \\textbf{b} $x^2$ & 5 % ~ \x1b[31m_u\u202e"
 PATH = "../../../../evil"
 EVIL = {"html": HTML, "markup": MARKUP, "path": PATH}
 
@@ -113,6 +113,7 @@ def test_the_page_prints_hostile_names_and_nothing_else(kind, hostile, played, t
         found = Tags()
         found.feed(write_page([folder], tmp_path / f"{name}.html").read_text())
         tags[name] = {tag: found.found.count(tag) for tag in ("script", "a", "img", "b", "i")}
+        assert not re.search("[\x1b\u202e]", (tmp_path / f"{name}.html").read_text())
     assert tags["evil"] == tags["good"]
 
 

@@ -19,7 +19,7 @@ from ilbrl.report.pictures.scores import of_scores
 from ilbrl.report.scoreboard import reference_score, scored, selection_regret, true_label
 from ilbrl.report.statistics import NORMAL_95
 from ilbrl.report.summary import Summary, comparison_sentence, small_print, summarise, why_no_scores
-from ilbrl.report.text import command, number, plain, plus_minus, script, sentence, several, short
+from ilbrl.report.text import command, number, on_page, plain, plus_minus, script, sentence, several, short
 from ilbrl.report.verdict import Verdict
 from ilbrl.results.folder import Run
 from ilbrl.results.schema import KnownEstimate
@@ -41,6 +41,7 @@ def write_page(runs: Sequence[Path], out: Path) -> Path:
 
 def render(summary: Summary, rng: np.random.Generator | None = None) -> str:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
 
     rng = np.random.default_rng(0) if rng is None else rng
     scores = of_scores(summary.board, summary.aggregates, rng) if summary.board else {}
@@ -50,7 +51,12 @@ def render(summary: Summary, rng: np.random.Generator | None = None) -> str:
         drawn |= {f"run{i}-{name}": picture for name, picture in own.items()}
     loader = FileSystemLoader(HERE / "templates")
     engine = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=loader,
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: on_page(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
     )
     engine.filters |= {"number": number, "plus_minus": plus_minus, "count": count, "short": short, "plain": plain}
     engine.filters |= {"display": display, "sentence": sentence, "several": several}

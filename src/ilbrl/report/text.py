@@ -1,8 +1,8 @@
 """Numbers and sentences as a person reads them, and names from files made safe for each place they are printed in.
 
 Names of runs, tasks, algorithms, metrics and columns come from files that anybody may have written. Each output has one
-function here that prints them as they are and lets them do nothing: `markdown`, `tex`, `script`, `on_paper`,
-`terminal`, `file_name`. (HTML is escaped by the template engine, plot texts on screen by the page's script.)
+function here that prints them as they are and lets them do nothing: `markdown`, `tex`, `script`, `on_page`, `on_paper`,
+`terminal`, `file_name`. (Tags are escaped by the template engine, those of plot texts on screen by the page's script.)
 """
 
 from __future__ import annotations
@@ -76,8 +76,16 @@ def plain(value: Any) -> str:
 
 def one_line(text: str) -> str:
     """Without line breaks and control characters, which could hide or move what stands beside them."""
-    kept = ("\N{REPLACEMENT CHARACTER}" if unicodedata.category(c) in ("Cc", "Cf", "Cs") else c for c in text)
-    return "".join(" " if letter in "\n\r\t\u2028\u2029" else shown for letter, shown in zip(text, kept))
+    return "".join(" " if letter in "\n\r\t\u2028\u2029" else _visible(letter) for letter in text)
+
+
+def _visible(letter: str) -> str:
+    return "\N{REPLACEMENT CHARACTER}" if unicodedata.category(letter) in ("Cc", "Cf", "Cs") else letter
+
+
+def on_page(text: str) -> str:
+    """Text whose lines stay, and in which nothing turns the direction of writing or stays unseen."""
+    return text if text.isprintable() else "".join(c if c in "\n\t" else _visible(c) for c in text)
 
 
 terminal = one_line
@@ -118,7 +126,7 @@ def on_paper(text: str) -> str:
 def script(value: Any) -> str:
     """JSON that may stand inside <script>: no tag can begin or end in it."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    text = text.encode("utf-8", "replace").decode("utf-8")
+    text = on_page(text)
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
