@@ -259,6 +259,20 @@ def test_candidates_are_revealed_only_from_what_the_audit_vouches_for(copy, done
     assert done == []
 
 
+def test_a_job_whose_own_record_was_edited_is_refused(copy, playing, done):
+    """Its values and their hash in job.json fit together; the audit knows better."""
+    folder = next(copy.glob("jobs/evaluate-*"))
+    result, record = json.loads((folder / "result.json").read_text()), json.loads((folder / "job.json").read_text())
+    result["policies"][0]["estimates"][0]["value"] = 1e6
+    (folder / "result.json").write_text(json.dumps(result))
+    record["files"]["result.json"] = digest(folder / "result.json")
+    (folder / "job.json").write_text(json.dumps(record))
+    for go_on in (lambda: playing.run(copy, quiet=True), lambda: reveal(copy, quiet=True)):
+        with pytest.raises(IlbrlError, match=rf"{folder}/job\.json: is not what the study wrote.*; remove the folder"):
+            go_on()
+    assert done == []
+
+
 def test_a_study_does_not_go_on_with_edited_scores(copy, playing):
     """They would be printed, and written into a results.csv that the audit vouches for."""
     before = (copy / "results.csv").read_text()

@@ -43,7 +43,7 @@ from ilbrl.study.jobs import Job, read_result
 from ilbrl.study.logs import Logs, Parts, describe, examine, load_logs, require_playable
 from ilbrl.study.logs import split as split_logs
 from ilbrl.study.selection import select
-from ilbrl.study.session import Session, all_updates, do, open_session, showing_progress
+from ilbrl.study.session import Session, all_updates, check, do, open_session, showing_progress
 from ilbrl.study.study import Study
 from ilbrl.study.training import jobs_before_training, label_job, read_trained, training_jobs
 
@@ -136,7 +136,7 @@ def reveal(
                 f"{out}: {len(missing)} jobs are missing ({missing[0]}, …); run the study to its end first"
             )
         for job in (*trained, *evaluated):
-            s.store.check(job)
+            check(s, job)
         found = candidates(s, trained, evaluated)
         started = time.monotonic()
         scores = final.play_others(s, parts, found, selection, episodes)

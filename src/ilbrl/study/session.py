@@ -18,6 +18,7 @@ from ilbrl.base.progress import Advance, in_words, progress
 from ilbrl.base.records import differences, write_csv, write_json
 from ilbrl.envs.tasks import require_imported
 from ilbrl.learning.loggers import DASHBOARDS, require_dashboards
+from ilbrl.results.folder import remedy
 from ilbrl.results.schema import Audit, TuningRecord
 from ilbrl.results.vouching import vouch_for
 from ilbrl.study import executors
@@ -163,10 +164,20 @@ def showing_progress(s: Session, parts: Parts) -> Iterator[Session]:
         yield replace(s, advance=advance)
 
 
+def check(s: Session, job: Job) -> str:
+    """Refuse a finished job whose files are not what it left, by job.json and by the audit; the hash of job.json."""
+    found, record = s.store.check(job), s.store.path(job.id) / "job.json"
+    if s.auditor.audit.jobs.get(job.id, found) != found:
+        raise IlbrlError(
+            f"{record}: is not what the study wrote: its hash differs from the one in audit.json; {remedy(record)}"
+        )
+    return found
+
+
 def do(s: Session, parts: Parts, jobs: Sequence[Job]) -> list[Path]:
     """The folders of these jobs' results; those that are not there yet are done now. The audit vouches for them."""
     missing = [job for job in jobs if not s.store.has(job)]
-    vouched = {job.id: s.store.check(job) for job in jobs if job not in missing}
+    vouched = {job.id: check(s, job) for job in jobs if job not in missing}
     finished = len(jobs) - len(missing)
     s.advance(sum(job.updates for job in jobs if job not in missing))
 
