@@ -15,7 +15,7 @@ from ilbrl.rewards import Labels
 from ilbrl.study.duration import COMPILING, seconds_of
 from ilbrl.study.estimator import estimate_records, estimator_of
 from ilbrl.study.jobs import counted
-from ilbrl.study.run import warned
+from ilbrl.study.outcome import warned
 from ilbrl.study.study import Evaluation, Study
 from ilbrl.study.training import summary
 

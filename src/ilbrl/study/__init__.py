@@ -7,6 +7,7 @@ training      phase 3, and the labels it shares
 evaluation    phases 2 and 4; `estimator`: which one, and what is kept of its answers
 selection     which configuration wins, from offline values alone
 final         phase 5: the environment, once
+outcome       what is left of the candidates: policies, warnings, results.csv
 run           the phases, one after the other; `tune`: a study by name, changed and run in one call
 jobs          pure functions addressed by the hash of their inputs; `executors` do them
 session       a study at work in its folder; `audit` records what happens there (docs/runs.md)

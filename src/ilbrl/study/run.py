@@ -6,15 +6,14 @@ algorithm tries.
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ilbrl import envs, ope
+from ilbrl import envs
 from ilbrl.base.errors import IlbrlError
 from ilbrl.base.progress import in_words
 from ilbrl.base.records import read_json
@@ -22,17 +21,7 @@ from ilbrl.data.checks import counted
 from ilbrl.policy import Policy
 from ilbrl.results.folder import remedy
 from ilbrl.results.schema import EvaluatedRecord, LabelsRecord, Scores, Selection, TuningRecord
-from ilbrl.results.tables import (
-    Candidate,
-    CurveRow,
-    ResultRow,
-    ValueRow,
-    all_scores,
-    candidates_of_jobs,
-    join_tables,
-    result_rows,
-    with_scores,
-)
+from ilbrl.results.tables import Candidate, CurveRow, ValueRow, candidates_of_jobs, join_tables
 from ilbrl.results.vouching import read_vouched
 from ilbrl.study import final
 from ilbrl.study.choices import choices_of
@@ -42,6 +31,7 @@ from ilbrl.study.evaluation import calibration_job, evaluation_job, jobs_before
 from ilbrl.study.jobs import Job, read_result
 from ilbrl.study.logs import Logs, Parts, describe, examine, load_logs, require_playable
 from ilbrl.study.logs import split as split_logs
+from ilbrl.study.outcome import export, warned, write_results
 from ilbrl.study.selection import select
 from ilbrl.study.session import Session, all_updates, check, do, open_session, showing_progress
 from ilbrl.study.study import Study
@@ -266,7 +256,7 @@ def select_and_export(s: Session, parts: Parts, found: Sequence[Candidate], tuni
     started = time.monotonic()
     valuer = estimator_of(s.study)
     chosen = select(found, valuer.estimator.rule, valuer.estimator.disagreement_penalty(valuer.config))
-    selection = _export(s, found, chosen, tuning)
+    selection = export(s, found, chosen, tuning)
     path = s.folder / "selection.json"
     new = not path.exists() or read_json(path, Selection, remedy(path)) != selection
     s.keep("selection.json", selection)
@@ -282,67 +272,6 @@ def select_and_export(s: Session, parts: Parts, found: Sequence[Candidate], tuni
     what = f"{overall.algorithm}, configuration {overall.configuration}: {overall.reason}" if overall else None
     s.finished("selection", what or selection.nothing or "", started)
     return selection
-
-
-def _export(s: Session, found: Sequence[Candidate], selection: Selection, tuning: TuningRecord) -> Selection:
-    """policies/: all seeds of every selected configuration, and the one to deploy; the selection with their paths."""
-    written = s.folder / ".policies.partial"
-    shutil.rmtree(written, ignore_errors=True)
-    algorithms, overall = dict(selection.algorithms), selection.overall
-    for c in final.chosen_candidates(found, selection):
-        entry = algorithms[c.algorithm]
-        assert c.policy is not None
-        policy = Policy.load(c.policy).with_metadata(
-            study=s.study.name, task=s.study.task, configuration=c.configuration, offline_value=entry.value,
-            offline_quantity=tuning.quantity, trust=tuning.trust.verdict if tuning.trust else None,
-        )  # fmt: skip
-        file = Path(c.algorithm) / f"seed{c.policy_seed}.safetensors"
-        policy.save(written / file)
-        algorithms[c.algorithm] = replace(entry, policies=(*entry.policies, f"policies/{file}"))
-        if c.policy_seed == entry.best_seed:
-            policy.save(written / c.algorithm / "best.safetensors")
-            if overall is not None and c.algorithm == overall.algorithm:
-                policy.save(written / "best.safetensors")
-                overall = replace(overall, policy="policies/best.safetensors")
-    exported = s.folder / "policies"
-    if exported.is_symlink() or exported.is_file():  # somebody's; what it leads to is left alone
-        exported.unlink()
-    shutil.rmtree(exported, ignore_errors=True)  # killed in between, the next run makes it again
-    if written.exists():
-        written.rename(exported)
-    return replace(selection, algorithms=algorithms, overall=overall)
-
-
-def warned(tuning: TuningRecord, found: Sequence[Candidate], selection: Selection) -> TuningRecord:
-    """With warnings about the best policies: led farther from the data, or valued higher, than any known policy."""
-    assert tuning.trust is not None
-    limit, error = tuning.trust.distance_limit, tuning.trust.error or 0.0
-    best = [c for c in final.chosen_candidates(found, selection) if c.policy_seed == _best_seed(c, selection)]
-    distances = {c.algorithm: c.distance for c in best if c.distance is not None}
-    values = {name: entry.value for name, entry in selection.algorithms.items() if entry.value is not None}
-    truths = [known.truth for known in tuning.known.values() if known.truth is not None]
-    clones = all(known.clone for known in tuning.known.values())
-    trust = replace(
-        tuning.trust,
-        distance_warning=None if limit is None else ope.distance_warning(distances, limit, clones),
-        value_warning=ope.value_warning(values, max(truths), error, clones) if truths else None,
-    )
-    return replace(tuning, trust=trust)
-
-
-def _best_seed(c: Candidate, selection: Selection) -> int | None:
-    return selection.algorithms[c.algorithm].best_seed
-
-
-def write_results(s: Session, found: Sequence[Candidate], selection: Selection) -> None:
-    """results.csv, with the true scores that are known by now."""
-    paths = (s.folder / "final.json", s.folder / "reveal.json")
-    played, revealed = (final.read_scores(s, path) if path.exists() else None for path in paths)
-    scored = with_scores(found, all_scores(played, revealed))
-    chosen = {name: entry.configuration for name, entry in selection.algorithms.items()}
-    marked = [replace(c, selected=chosen.get(c.algorithm) == c.configuration) for c in scored]
-    seeds = estimator_of(s.study).seeds
-    s.keep_table("results.csv", ResultRow, result_rows(marked, s.study.name, s.study.label, seeds))
 
 
 def _candidates_calls() -> int:
