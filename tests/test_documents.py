@@ -280,6 +280,15 @@ def home(name: str) -> Path:
     return ROOT / name if (ROOT / name).exists() else ROOT / "src" / "ilbrl" / name
 
 
+def test_the_demo_installs_no_tools_of_developers():
+    demo, tools = re.findall(r"^\$\((?:DEMO_)?READY\):.*\n(?:\t.*\n)*?.*--editable (.*)$", _makefile(), re.MULTILINE)
+    assert (demo, tools) == ('".[benchmark]"', '".[dev]"')
+
+
+def _makefile() -> str:
+    return (ROOT / "Makefile").read_text()
+
+
 @pytest.mark.parametrize("page", ["README.md", "docs/start.md", "docs/deployment.md"])
 def test_the_wheel_is_named_by_the_version(page):
     assert set(re.findall(r"ilbrl-([\d.]+)-py3-none-any\.whl", (ROOT / page).read_text())) == {__version__}

@@ -1,12 +1,14 @@
 """`ilbrl evaluate`: from logs to values and a verdict, and a defined answer to whatever a user may lack."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from ilbrl import ope
+from ilbrl.base.errors import IlbrlError
 from ilbrl.cli import main
 from ilbrl.data import Dataset, save
 from ilbrl.policy import Policy
@@ -84,6 +86,21 @@ def test_policies_get_values_files_and_a_quantity(folder, tmp_path, capsys, esti
     assert result["trust"] is None
     left = {path.name.split("-")[0] for path in tmp_path.iterdir()}
     assert left == {"evaluation.json", "workplace" if estimator == "models" else "values.png"}
+
+
+@pytest.mark.parametrize("check", [[], ["--clones"]])
+def test_the_time_ahead_is_said_before_anything_is_trained(folder, capsys, monkeypatch, check):
+    def stop(*arguments, **options):
+        raise IlbrlError("as far as that")
+
+    monkeypatch.setattr(ope, "evaluate", stop)
+    words = ["evaluate", "--expert", f"{folder}/expert.npz", "--logs", f"{folder}/other.npz", "--policy"]
+    assert main([*words, *policies(folder), *SETTINGS["models"], *check]) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert re.match(r"about [\d min]+ s ahead on this machine, estimated from a short probe", said[0])
+    assert said[-1] == "ilbrl evaluate: as far as that"
+    assert main([*words, *policies(folder), *SETTINGS["models"], "--json"]) == 2
+    assert "ahead" not in capsys.readouterr().err
 
 
 def test_only_its_own_checkpoints_are_removed(folder, tmp_path):

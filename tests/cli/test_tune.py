@@ -1,5 +1,6 @@
 """What `ilbrl tune` and `ilbrl demo` say, from results written down by hand."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from ilbrl.cli import main
 from ilbrl.cli.tune import as_text
+from ilbrl.report.verdict import Verdict
 from ilbrl.results.schema import (
     Chosen,
     KnownEstimate,
@@ -64,6 +66,19 @@ def test_what_was_selected_why_and_what_it_is_worth(result):
     assert lines[8] == "Offline value: mean return of an episode."
     assert "not comparable with D4RL" in lines[9]
     assert lines[11:14] == ["Offline values: use with care.", "  - few episodes", "  - only clones"]
+
+
+@pytest.mark.parametrize(("grade", "code"), [("good", 0), ("care", 0), ("bad", 1)])
+def test_bad_news_are_exit_code_1(result, monkeypatch, capsys, grade, code):
+    told = Verdict(grade, "Deploy ILBRL", "", ("A sentence.",), "", ())
+    monkeypatch.setattr("ilbrl.cli.tune.run_study", lambda *arguments, **options: result)
+    monkeypatch.setattr("ilbrl.cli.tune.read_run", lambda folder: None)
+    monkeypatch.setattr("ilbrl.cli.tune.verdict", lambda run: told)
+    words = ["tune", "--expert", "a.csv", "--logs", "b.csv", "--out", "runs/x"]
+    assert main(words) == code
+    assert capsys.readouterr().out.splitlines()[-1].startswith("The verdict: Deploy ILBRL. A sentence. `ilbrl report ")
+    assert main([*words, "--json"]) == code
+    assert json.loads(capsys.readouterr().out)["verdict"]["grade"] == grade
 
 
 def test_references_are_found_by_the_logs_they_made(result):

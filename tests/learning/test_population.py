@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from contextlib import contextmanager
 from dataclasses import replace
 
 import jax
@@ -71,6 +72,18 @@ def test_chunks_change_no_bit(whole):
     assert_alike(jax.tree.leaves(whole.state), jax.tree.leaves(cut.state))
     assert cut.metrics["update"].tolist() == [30, 60, 90, 100]
     assert list(cut.metrics) == ["update", *sorted(cut.metrics.keys() - {"update"})]  # so that tables compare too
+
+
+def test_compilation_is_a_named_step_of_the_bar(monkeypatch):
+    seen = []
+
+    @contextmanager
+    def bar(label, total, unit, quiet, shorter):
+        yield lambda n=1, note="", total=None: seen.append((n, note))
+
+    monkeypatch.setattr(train, "progress", bar)
+    fit([CFG], [0], 40, chunk=20)
+    assert [step for step in seen if step != (0, "")] == [(0, "compiling"), (20, ""), (20, "")]
 
 
 def test_a_probe_reads_the_members_and_changes_no_bit(whole):

@@ -21,6 +21,7 @@ from ilbrl.learning.config import check as check_settings
 from ilbrl.learning.population import forget_checkpoint
 from ilbrl.policy import Policy
 from ilbrl.results.schema import TuningRecord
+from ilbrl.study.duration import evaluation_ahead
 from ilbrl.study.estimator import tuning_record
 
 EXAMPLES = """Estimate what policies are worth from logs alone; no environment is touched.
@@ -86,8 +87,14 @@ def main(words: list[str]) -> int:
     if args.calibration is not None:
         judged = _calibrated(args.calibration, estimator, config, typed(words), evidence)
     workplace = None if args.out is None else args.out / "workplace"
+    known = _known(args, evidence, reading)
+    if not (args.quiet or args.json or _has_models(workplace)):
+        check = "known" if known else "clones" if args.clones else None
+        seeds = range(estimator.seeds if args.seeds is None else args.seeds)
+        if said := evaluation_ahead(estimator, judged.config, seeds, evidence, len(policies), check):
+            print(said, file=sys.stderr, flush=True)
     found = ope.evaluate(
-        policies, evidence, known=_known(args, evidence, reading), use_clones=args.clones, estimator=estimator,
+        policies, evidence, known=known, use_clones=args.clones, estimator=estimator,
         config=judged.config, seeds=args.seeds, out=workplace, warn=_warn, quiet=args.quiet or args.json,
     )  # fmt: skip
     result: dict[str, Any] = {}
@@ -106,6 +113,11 @@ def main(words: list[str]) -> int:
         _tidy(workplace)
     print(json.dumps(result, indent=1) if args.json else as_text(result))
     return int(_is_bad_news(result))
+
+
+def _has_models(workplace: Path | None) -> bool:
+    """Whether an earlier call left some, so that nobody knows what is still to be trained."""
+    return workplace is not None and any(workplace.glob("models-*.safetensors"))
 
 
 def _tidy(workplace: Path) -> None:

@@ -164,6 +164,7 @@ def _whole(name: str, actions: np.ndarray, spec: Spec) -> np.ndarray:
 # --- policies of known value ------------------------------------------------------------------------------------------
 
 Variant = Literal["mean", "sampled"]
+CLONING = 20_000  # updates of a clone
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,7 +248,7 @@ def logged_variant(policy: Evaluable) -> Variant:
 
 
 def clones(
-    evidence: Evidence, updates: int = 20_000, seed: int = 0, config: Any = None, quiet: bool = False
+    evidence: Evidence, updates: int = CLONING, seed: int = 0, config: Any = None, quiet: bool = False
 ) -> list[Known]:
     """A clone of every log, for want of known policies: its rollouts are compared with the log's own episodes.
 

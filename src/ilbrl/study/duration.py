@@ -1,4 +1,6 @@
-"""How long a study will take: an estimate before it starts, from what its networks cost and a short probe.
+"""How long a study or an evaluation will take: an estimate before it starts.
+
+It comes from what the networks cost and a short probe.
 
 An update passes through each of its networks about as often as the state of training holds it (parameters, two moments
 of Adam, a target), so one multiplication and one addition per number of that state and row of the batch is what it
@@ -13,16 +15,18 @@ import itertools
 import math
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 
+from ilbrl import ope
 from ilbrl.agents import AGENTS
 from ilbrl.base.progress import in_words
 from ilbrl.base.records import from_json
 from ilbrl.learning.spec import Spec
 from ilbrl.models.imagination import TEACHER
+from ilbrl.ope.policies import CLONING
 from ilbrl.study.estimator import estimator_of
 from ilbrl.study.evaluation import cloning_config
 from ilbrl.study.imagining import imagination_of
@@ -55,6 +59,36 @@ def time_ahead(study: Study, parts: Parts, missing: Sequence[Job]) -> str | None
     ]
     said = f"about {in_words(training + imagining + checking)} ahead on this machine, estimated from a short probe"
     return f"{said}: {', '.join(filter(None, parted))}{_shorter(study, training)}"
+
+
+def evaluation_ahead(
+    estimator: ope.Estimator,
+    config: Any,
+    seeds: Sequence[int],
+    evidence: ope.Evidence,
+    policies: int,
+    check: Literal["known", "clones"] | None = None,
+) -> str | None:
+    """The same about valuing so many policies; None: no networks are trained for that, or no estimate.
+
+    check: on what the estimator is to be checked before.
+    """
+    networks = estimator.networks(config)
+    if networks is None or jax.default_backend() != "cpu":
+        return None
+    rate, logs = EFFICIENCY * operations_per_second(), list(evidence.logs) if check else []
+    left = [log for log in logs if estimator.blind and evidence.without(log) is not None]
+    prepared = (1 + len(left)) * estimator.preparation(config, seeds)
+    settings = estimator.choices(config, evidence).configs
+    valued = policies * estimator.updates(config, seeds)
+    valued += len(logs) * sum(estimator.updates(each, seeds) for each in settings)
+    seconds = COMPILING * (2 + len(left))
+    seconds += mlp_operations(networks, evidence.spec) * (valued + prepared / MODELS) / rate
+    if check == "clones":
+        updates = CLONING * agent_operations("bc", AGENTS["bc"].presets["default"], evidence.spec)
+        seconds += len(logs) * (COMPILING + updates / rate)
+    said = f"about {in_words(seconds)} ahead on this machine, estimated from a short probe"
+    return f"{said}; fewer --updates make it shorter" if seconds > 60 else said
 
 
 def _shorter(study: Study, training: float) -> str:

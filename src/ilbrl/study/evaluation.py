@@ -16,6 +16,7 @@ from typing import Any
 from ilbrl import ope
 from ilbrl.agents import AGENTS
 from ilbrl.base.records import from_json, to_plain, write_csv
+from ilbrl.ope.policies import CLONING
 from ilbrl.policy import Policy
 from ilbrl.results.schema import EvaluatedPolicy, EvaluatedRecord, TrainedRecord, TuningRecord
 from ilbrl.results.tables import ValueRow
@@ -25,8 +26,6 @@ from ilbrl.study.logs import Parts
 from ilbrl.study.search import ranges_of
 from ilbrl.study.study import Study
 from ilbrl.study.training import updates_of
-
-CLONING = 20_000  # updates of a clone at most; never more than a candidate's
 
 
 def _data(parts: Parts) -> dict[str, str]:
@@ -48,7 +47,7 @@ def cloning_job(study: Study, parts: Parts) -> Job | None:
     if parts.known:
         return None
     inputs = {
-        "updates": min(CLONING, updates_of(study, parts)),
+        "updates": min(CLONING, updates_of(study, parts)),  # never more than a candidate's
         "config": to_plain(cloning_config(study)),
         "seed": study.policy_seeds[0],
         "data": _data(parts),
