@@ -70,13 +70,13 @@ def test_what_was_selected_why_and_what_it_is_worth(result):
 
 @pytest.mark.parametrize(("grade", "code"), [("good", 0), ("care", 0), ("bad", 1)])
 def test_bad_news_are_exit_code_1(result, monkeypatch, capsys, grade, code):
-    told = Verdict(grade, "Deploy ILBRL", "", ("A sentence.",), "", ())
+    told = Verdict(grade, "Deploy ILBRL", "", ("A sentence.",), "", (), ())
     monkeypatch.setattr("ilbrl.cli.tune.run_study", lambda *arguments, **options: result)
     monkeypatch.setattr("ilbrl.cli.tune.read_run", lambda folder: None)
     monkeypatch.setattr("ilbrl.cli.tune.verdict", lambda run: told)
     words = ["tune", "--expert", "a.csv", "--logs", "b.csv", "--out", "runs/x"]
     assert main(words) == code
-    assert capsys.readouterr().out.splitlines()[-1].startswith("The verdict: Deploy ILBRL. A sentence. `ilbrl report ")
+    assert capsys.readouterr().out.splitlines()[-1].startswith(f"The verdict: {told.call}. A sentence. `ilbrl report ")
     assert main([*words, "--json"]) == code
     assert json.loads(capsys.readouterr().out)["verdict"]["grade"] == grade
 

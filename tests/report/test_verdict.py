@@ -163,7 +163,7 @@ def test_where_only_clones_are_known_policy_and_logs_are_compared_from_the_same_
     edit(folder / "selection.json", lambda s: [e.update(gain=recorded) for e in s["algorithms"].values()])
     assert headline in said(folder).headline
     edit(folder / "tuning.json", lambda tuning: tuning["trust"].update(verdict="care"))
-    assert said(folder).headline.endswith(", with care" if headline == "Deploy" else headline)
+    assert said(folder).call.endswith(", with care" if headline == "Deploy" else headline)
     (line,) = (
         line for line in said(folder).how_good if "than the logs earned from the same first observations" in line
     )

@@ -91,7 +91,11 @@ def test_policy_and_logs_are_compared_from_the_same_beginnings(own, tmp_path, ca
     assert chosen["algorithms"][chosen["overall"]["algorithm"]]["gain"]["std_error"] > 0
     assert main(["report", str(own), "--out", str(tmp_path / "report.html")]) in (0, 1)
     assert "than the logs earned from the same first observations" in capsys.readouterr().out
-    assert "Its log&#39;s own mean closeness" in (tmp_path / "report.html").read_text()  # not the clone's truth
+    page = (tmp_path / "report.html").read_text()
+    assert '<th scope="col" class="long">Its log&#39;s own mean closeness' in page  # not the clone's truth
+    assert (
+        page.count("<li>Few episodes behind the true value of clone of expert (6).</li>") == 2
+    )  # on the card, and below
 
 
 def test_how_right_the_models_are_is_kept_and_drawn(own):

@@ -42,7 +42,5 @@ def main(words: list[str]) -> int:
     print(STORY.format(episodes=study.data.expert_episodes, task=study.task), flush=True)
     result = tune(study, out=out, command="ilbrl demo " + shlex.join(words))
     page, found = write_page([out], out / "report.html"), verdict(read_run(out))
-    print(
-        "\n".join(["", as_text(result), "", *found.in_short, f"The verdict: {found.headline}.", f"The report: {page}"])
-    )
+    print("\n".join(["", as_text(result), "", *found.in_short, f"The verdict: {found.call}.", f"The report: {page}"]))
     return 0  # it ran to its end; a bad verdict is part of what it shows

@@ -72,7 +72,7 @@ def _named(summary: Summary) -> list[tuple[str, Picture]]:
 
 def _tell(summary: Summary, out: Path, drawn: Path | None) -> None:
     for run, verdict in zip(summary.runs, summary.verdicts):
-        print(terminal(f"{run.title}: {verdict.headline}. {' '.join(verdict.how_good)}"))
+        print(terminal(f"{run.title}: {verdict.call}. {' '.join(verdict.how_good)}"))
         for what in run.missing:
             print(terminal(f"  missing: {what}"))
     print(f"written  {out}" + (f", pictures in {drawn}" if drawn else ""))

@@ -125,7 +125,7 @@ def tune(study: Study, run: RunOptions, command: str) -> int:
     )  # fmt: skip
     found = verdict(read_run(result.folder))
     shown = f"`ilbrl report {result.folder}` shows it with pictures."
-    said = [f"The verdict: {found.headline}.", *found.how_good, shown]
+    said = [f"The verdict: {found.call}.", *found.how_good, shown]
     text = f"{as_text(result)}\n{' '.join(said)}"
     print(json.dumps(to_plain(as_json(result, found)), indent=1) if run.json else text)
     return int(found.grade == "bad")

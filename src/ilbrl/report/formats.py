@@ -92,7 +92,7 @@ def markdown(summary: Summary) -> str:
     if len(summary.runs) > 1:
         parts.append(shown(comparison_sentence(summary)))
     for run, each in zip(summary.runs, summary.verdicts):
-        parts.append(f"## {shown(run.title)}: {shown(each.headline)}")
+        parts.append(f"## {shown(run.title)}: {shown(each.call)}")
         parts += [shown(said) for said in (each.which, " ".join(each.how_good), each.trust)]
         parts.append("\n".join(f"- {shown(change)}" for change in each.what_would_change))
         if run.missing:

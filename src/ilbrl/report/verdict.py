@@ -34,21 +34,31 @@ class Verdict:
     headline: str
     which: str
     how_good: tuple[str, ...]
-    trust: str
+    trusted: str
+    reasons: tuple[str, ...]  # sentences, why so far
     what_would_change: tuple[str, ...]
     score: Mean | None = None  # true score, or return, of the file to deploy, over episodes
     seeds: Mean | None = None  # of all seeds of its configuration
     in_short: tuple[str, ...] = ()  # its true score, and those beside it; nothing where it was not played
 
+    @property
+    def trust(self) -> str:
+        return " ".join([self.trusted, *self.reasons])
+
+    @property
+    def call(self) -> str:
+        """The headline where no colour shows the grade: nothing but an estimate that needs care speaks for it."""
+        return f"{self.headline}, with care" if self.grade == "care" and self.score is None else self.headline
+
 
 def verdict(run: Run) -> Verdict:
     grade, trusted = TRUST.get(run.tuning.trust.verdict if run.tuning.trust else None, UNKNOWN_TRUST)
     overall, reasons = run.selection.overall, run.tuning.trust.reasons if run.tuning.trust else ()
-    trusted = " ".join([trusted, *(sentence(reason) for reason in reasons)])
+    why_so_far = tuple(sentence(reason) for reason in reasons)
     if run.selection.nothing or overall is None or not overall.algorithm:
         why = run.selection.nothing or "The study has not come to its selection: continue it with the same command."
         nothing = "There is nothing to judge."
-        return Verdict("bad", "No policy to deploy", sentence(why), (nothing,), trusted, _changes(run))
+        return Verdict("bad", "No policy to deploy", sentence(why), (nothing,), trusted, why_so_far, _changes(run))
     name, seed = display(overall.algorithm), chosen(run).best_seed
     which = f"{name}, configuration {overall.configuration}" + ("" if seed is None else f", seed {seed}")
     which = f"{which}. {sentence(overall.reason or '')}".strip()
@@ -63,13 +73,11 @@ def verdict(run: Run) -> Verdict:
         grade, headline = "bad", f"{name} {be} no better than the logs"
     elif grade == "bad":
         headline = f"{name}, but do not rely on it"
-    elif grade == "care" and score is None:  # nothing but an estimate speaks for it
-        headline = f"Deploy {name}, with care"
     elif grade == "good" and any(_better_played(run, clearly=True)):
         grade = "care"
     changes = (*([NARROWER] if standing == "unsure" else []), *_changes(run))
     return Verdict(
-        grade, headline, which, how_good(run, overall.algorithm), trusted, changes, score, seeds,
+        grade, headline, which, how_good(run, overall.algorithm), trusted, why_so_far, changes, score, seeds,
         in_short(run, overall.algorithm),
     )  # fmt: skip
 
