@@ -18,10 +18,12 @@ def test_a_log_on_a_full_disk_is_named():
         append(Path("/dev/full"), "a line")
 
 
-def test_pipes_are_not_waited_for(tmp_path):
+def test_pipes_are_neither_waited_for_nor_replaced(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(IlbrlError, match=r"pipe: cannot be written \(No such device or address\)"):
         append(tmp_path / "pipe", "a line that nobody reads")
+    with pytest.raises(IlbrlError, match="pipe: is a device or a pipe"), written_whole(tmp_path / "pipe"):
+        pytest.fail("it would have been replaced")
     with pytest.raises(IlbrlError, match=r"pipe: is no regular file, .*remove it"), locked(tmp_path / "pipe"):
         pass
 

@@ -26,6 +26,8 @@ def written_whole(path: str | Path) -> Iterator[Path]:
     path = Path(path)
     if path.is_dir():
         raise IlbrlError(f"{path}: is a folder; name a file")
+    if path.exists() and not path.is_file():  # it would be replaced by a file
+        raise IlbrlError(f"{path}: is a device or a pipe; name a file")
     partial = partial_path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
