@@ -135,6 +135,16 @@ def test_labels_survive_a_file(tmp_path):
     for name in ("reward", "distance", "nearest"):
         np.testing.assert_array_equal(getattr(found, name), getattr(LABELS, name))
     assert (found.d_max, found.expert_rows, found.compared) == (LABELS.d_max, 40, "step")
+    for change, said in (
+        ({"reward": LABELS.reward[:7]}, "do not fit together"),
+        ({"reward": np.where(np.arange(140) == 3, np.nan, LABELS.reward)}, "reward: not all between 0 and 1"),
+        ({"distance": -LABELS.distance}, "distance: not all at least 0"),
+        ({"nearest": LABELS.nearest + 40}, "nearest: not the numbers of expert rows"),
+        ({"expert_rows": 10**6}, "do not fit together"),
+    ):
+        replace(LABELS, **change).save(tmp_path / "labels.npz")
+        with pytest.raises(IlbrlError, match=rf"labels\.npz: not a file of labels \(.*{said}"):
+            Labels.load(tmp_path / "labels.npz")
     (tmp_path / "labels.npz").write_bytes(b"PK nonsense")
     with pytest.raises(IlbrlError, match="not a file of labels"):
         Labels.load(tmp_path / "labels.npz")

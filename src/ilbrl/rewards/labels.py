@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ilbrl.base.errors import IlbrlError
-from ilbrl.base.files import require_readable, written_whole
+from ilbrl.base.files import require_file, written_whole
 from ilbrl.data import Dataset
 from ilbrl.learning.spec import Spec
 
@@ -76,20 +77,38 @@ class Labels:
     @staticmethod
     def load(path: str | Path) -> Labels:
         """Read a file written by `save`."""
-        require_readable(Path(path))
+        require_file(Path(path), "file of labels")
         try:
             with np.load(path, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in ("reward", "distance", "nearest")}
                 apart = float(file["action_distance"]) if "action_distance" in file else np.nan
-                return Labels(
+                found = Labels(
                     **arrays,
                     d_max=float(file["d_max"]),
                     expert_rows=int(file["expert_rows"]),
                     compared=str(file["compared"]) if "compared" in file else "step",
                     action_distance=None if np.isnan(apart) else apart,
                 )
-        except (KeyError, ValueError, TypeError, OSError, zipfile.BadZipFile) as error:
+            _require_sense(found)
+        except (
+            KeyError, ValueError, TypeError, AttributeError, RuntimeError, ArithmeticError, OSError, EOFError,
+            MemoryError, zlib.error, zipfile.BadZipFile,
+        ) as error:  # fmt: skip
             raise IlbrlError(f"{path}: not a file of labels ({error}); ilbrl label writes them") from None
+        return found
+
+
+def _require_sense(labels: Labels) -> None:
+    """Refuse labels that no reward can have given, with a ValueError."""
+    rows, own = labels.reward.shape, labels.expert_rows
+    if len(rows) != 1 or not rows == labels.distance.shape == labels.nearest.shape or not 0 < own <= rows[0]:
+        raise ValueError("its columns do not fit together")
+    if labels.nearest.dtype.kind != "i" or not ((labels.nearest >= -1) & (labels.nearest < own)).all():
+        raise ValueError("nearest: not the numbers of expert rows")
+    if not ((labels.reward >= 0) & (labels.reward <= 1)).all():
+        raise ValueError("reward: not all between 0 and 1")
+    if not (labels.distance >= 0).all():
+        raise ValueError("distance: not all at least 0")
 
 
 @dataclass(frozen=True, eq=False)
