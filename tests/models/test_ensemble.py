@@ -167,6 +167,25 @@ def test_saved_models_come_back_and_damage_is_named(learned, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda m: {"layers": m.layers[:-1]}, "layer 1 does not fit"),
+        (lambda m: {"layers": tuple({k: v[:, :1] for k, v in layer.items()} for layer in m.layers)}, "does not fit"),
+        (lambda m: {"layers": tuple({k: v * np.nan for k, v in layer.items()} for layer in m.layers)}, "no finite"),
+        (lambda m: {"scales": replace(m.scales, change_std=m.scales.change_std[:1])}, "change_std: not 2 finite"),
+        (lambda m: {"scales": replace(m.scales, obs_std=0 * m.scales.obs_std)}, "above 0"),
+        (lambda m: {"config": replace(m.config, hidden=(8,) * 5)}, "does not fit"),
+        (lambda m: {"config": replace(m.config, rewards=False)}, "layer 1 does not fit"),
+        (lambda m: {"horizon": 0}, "above 0"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused_although_their_checksum_does(learned, tmp_path, change, said):
+    path = models.Models(**vars(learned) | change(learned)).save(tmp_path / "models.safetensors")
+    with pytest.raises(IlbrlError, match=rf"models\.safetensors: not a file of learned models \(.*{said}"):
+        models.Models.load(path)
+
+
+@pytest.mark.parametrize(
     "data",
     [
         linear_logs(episodes=1, length=30),

@@ -17,6 +17,7 @@ import safetensors.numpy
 from ilbrl.base import records
 from ilbrl.base.errors import IlbrlError
 from ilbrl.base.files import require_file, written_whole
+from ilbrl.learning.config import check
 from ilbrl.learning.spec import Spec
 from ilbrl.models import dynamics
 from ilbrl.models.dynamics import Config
@@ -127,11 +128,32 @@ class Models:
             scales = Scales(**{name: arrays[name] for name in needed})
             models = Models(layers, config, scales, int(header["horizon"]), errors, tuple(header["sources"]))
             whole &= models.content_hash == header["content_hash"]
-        except (KeyError, AttributeError, safetensors.SafetensorError, ValueError, TypeError, RecursionError) as error:
+            _require_fitting(models)
+        except (
+            KeyError, AttributeError, safetensors.SafetensorError, ValueError, TypeError, RecursionError, OverflowError,
+        ) as error:  # fmt: skip
             raise IlbrlError(f"{path}: not a file of learned models ({error}); train them again") from None
         if not whole:
             raise IlbrlError(f"{path}: damaged (its checksum does not fit); train the models again")
         return models
+
+
+def _require_fitting(models: Models) -> None:
+    """Refuse parts that do not fit together, or are no numbers, with a ValueError; the checksum may fit even so."""
+    check([models.config])
+    scales, sizes = models.scales, (models.obs_dim,)
+    for name in ("obs_mean", "obs_std", "change_mean", "change_std", "state_low", "state_high", "residual_std"):
+        if getattr(scales, name).shape != sizes or not np.isfinite(getattr(scales, name)).all():
+            raise ValueError(f"{name}: not {models.obs_dim} finite numbers")
+    if not (scales.obs_std > 0).all() or models.horizon < 1:
+        raise ValueError("obs_std and horizon are above 0")
+    wanted = jax.eval_shape(lambda key: dynamics.init(models.config, scales.spec, key).best, jax.random.key(0))
+    for i, (layer, other) in enumerate(zip(models.layers, wanted, strict=True)):
+        shapes = {name: (models.members, *leaf.shape) for name, leaf in other.items()}
+        if {name: leaf.shape for name, leaf in layer.items()} != shapes or not models.members:
+            raise ValueError(f"layer {i} does not fit the other parts")
+        if not all(leaf.dtype == np.float32 and np.isfinite(leaf).all() for leaf in layer.values()):
+            raise ValueError(f"layer {i} holds what are no finite numbers of float32")
 
 
 def _checksum(header: dict[str, Any]) -> str:
