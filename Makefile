@@ -5,7 +5,7 @@ READY := .venv/.ready
 DEMO_READY := .venv/.ready-demo
 DOCS_READY := .venv/.ready-docs
 
-GPU_TESTS := $(wildcard tests/learning/test_*.py tests/agents/test_*.py tests/rewards/test_*.py tests/models/test_*.py)
+GPU_TESTS := $(filter-out %/test_mutations.py, $(foreach room,learning agents rewards models,$(wildcard tests/$(room)/test_*.py)))
 
 .PHONY: demo test test-slow test-walk test-gpu lint type bench docs wheel wheel-smoke clean
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ilbrl.base.errors import IlbrlError
-from ilbrl.data import Dataset, concatenate
+from ilbrl.data import Dataset, concatenate, from_arrays
 from ilbrl.data.doctor import Finding, examine, require_healthy
 from ilbrl.data.rows import transition_fingerprints
 
@@ -165,6 +165,22 @@ def test_other_ends() -> None:
     single = changed(healthy(), "timeouts", 10, True)
     assert (only(examine(single)).check, only(examine(single)).row) == ("lengths", 10)
     assert only(examine(healthy().transitions(0, 0))).grade == "error"
+
+
+def test_a_demonstration_that_ends_at_once() -> None:
+    lengths = [100, 5, 100, 60]
+    rows, last = sum(lengths), np.cumsum(lengths) - 1
+    observations = np.random.default_rng(0).normal(size=(rows + 1, 2))
+    terminals, timeouts = np.zeros(rows, bool), np.zeros(rows, bool)
+    terminals[last[[1, 3]]], timeouts[last[[0, 2]]] = True, True
+    expert = from_arrays(
+        observations=observations[:-1], actions=np.zeros((rows, 1)), next_observations=observations[1:],
+        terminals=terminals, timeouts=timeouts,
+    )  # fmt: skip
+    found = [f for f in examine(expert, demonstrations=True) if f.check == "demonstrations"]
+    assert [(f.grade, f.row) for f in found] == [("warning", 104)]
+    assert "1 demonstration of 4 ended by a terminal after less than a tenth of the usual 80 steps" in found[0].message
+    assert "demonstrations" not in {f.check for f in examine(expert)}  # other logs may well hold failures
 
 
 def test_duplicates_are_counted_beyond_the_first() -> None:

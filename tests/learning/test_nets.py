@@ -60,3 +60,15 @@ def test_adam_steps_by_hand():
 
 def test_polyak():
     np.testing.assert_allclose(nets.polyak(jnp.array(1.0), jnp.array(3.0), 0.25), 1.5)
+
+
+def test_parameters_that_overflow_are_not_sound():
+    nets_of_two = jax.vmap(lambda key: nets.optimised(nets.init_mlp(key, [3, 4, 1])))(
+        jax.random.split(jax.random.key(0))
+    )
+    host = jax.tree.map(np.array, nets_of_two)
+    assert nets.is_sound(host).tolist() == [True, True]
+    host.params[0]["w"][1, 0, 0] = 1e30
+    assert nets.is_sound(host).tolist() == [True, False]
+    host.params[0]["w"][0, 0, 0] = np.nan
+    assert nets.is_sound(host).tolist() == [False, False]

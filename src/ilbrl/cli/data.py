@@ -77,7 +77,7 @@ def inspect(
     if expert is not None:
         dataset, demonstrations = same_actions([dataset, load(expert, reading)])
     findings = examine(dataset, demonstrations)
-    of_expert = [] if demonstrations is None else examine(demonstrations)
+    of_expert = [] if demonstrations is None else examine(demonstrations, demonstrations=True)
     if plot is not None:
         from ilbrl.report.pictures import paper
 

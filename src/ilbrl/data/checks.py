@@ -15,6 +15,7 @@ GRADES: tuple[Grade, ...] = ("error", "warning", "note")
 LARGEST = 1e18  # squares of more do not fit float32
 ROWS_AT_ONCE = 65_536  # keeps the temporaries small on millions of rows
 FLATTENED = 10.0  # times that a few extreme rows may stretch a column's standard deviation
+SHORT = 0.1  # of the usual length: a demonstration that ends there may be a failure
 
 
 @dataclass(frozen=True)
@@ -147,6 +148,20 @@ def check_lengths(dataset: Dataset) -> Iterator[Finding]:
         row = dataset.source_row(dataset.episode_starts[np.argmax(single)])
         message = f"{single.sum():,} of {counted(len(single), 'episode')} with a single step (first: row {row})"
         yield Finding("warning", "lengths", None, row, message)
+
+
+def check_demonstrations(dataset: Dataset) -> Iterator[Finding]:
+    """Of the expert's logs: episodes that end in a terminal long before the usual one is over."""
+    last, usual = dataset.episode_starts + dataset.episode_lengths - 1, np.median(dataset.episode_lengths)
+    short = dataset.terminals[last] & (dataset.episode_lengths < SHORT * usual)
+    if short.any():
+        row, steps = dataset.source_row(last[np.argmax(short)]), dataset.episode_lengths[np.argmax(short)]
+        message = (
+            f"{counted(short.sum(), 'demonstration')} of {len(short):,} ended by a terminal after less than a tenth of"
+            f" the usual {usual:,.0f} steps (first: row {row}, after {steps:,}): where that is a failure, leave it out,"
+            " for policies imitate it"
+        )
+        yield Finding("warning", "demonstrations", "terminals", row, message)
 
 
 def check_notes(dataset: Dataset) -> Iterator[Finding]:

@@ -31,10 +31,12 @@ CHECKS: dict[str, Callable[[Dataset], Iterator[Finding]]] = {
 }
 
 
-def examine(dataset: Dataset, expert: Dataset | None = None, purpose: Purpose = "imitation") -> list[Finding]:
+def examine(
+    dataset: Dataset, expert: Dataset | None = None, purpose: Purpose = "imitation", demonstrations: bool = False
+) -> list[Finding]:
     """All findings, gravest first. `evaluation` needs rewards; imitation never looks at them.
 
-    With `expert`, its overlap with `dataset` is checked too; run `examine(expert)` for its own health.
+    With `expert`, its overlap with `dataset` is checked too; `examine(expert, demonstrations=True)` for its own health.
     """
     if len(dataset) == 0:
         return [Finding("error", "empty", None, None, "there is not a single transition")]
@@ -43,6 +45,8 @@ def examine(dataset: Dataset, expert: Dataset | None = None, purpose: Purpose = 
     findings += _check_rewards(dataset, purpose)
     if expert is not None:
         findings += rows.check_expert(dataset, expert)
+    if demonstrations:
+        findings += checks.check_demonstrations(dataset)
     release(dataset)
     return sorted(findings, key=lambda finding: GRADES.index(finding.grade))
 
@@ -52,14 +56,16 @@ def require_healthy(
     expert: Dataset | None = None,
     purpose: Purpose = "imitation",
     warn: Callable[[str], None] = lambda said: None,
+    demonstrations: bool = False,
 ) -> list[Finding]:
     """Raise IlbrlError on the first error in either dataset; else the remaining findings about `dataset`.
 
     warn: takes a sentence per warning, which names the dataset it is about.
+    demonstrations: `dataset` is the expert's own.
     """
-    examined = [(dataset, examine(dataset, expert, purpose))]
+    examined = [(dataset, examine(dataset, expert, purpose, demonstrations))]
     if expert is not None:
-        examined.append((expert, examine(expert, purpose=purpose)))
+        examined.append((expert, examine(expert, purpose=purpose, demonstrations=True)))
     for whose, findings in examined:
         errors = [finding for finding in findings if finding.grade == "error"]
         if errors:

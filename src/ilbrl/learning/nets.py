@@ -149,6 +149,7 @@ class Optimised(NamedTuple):
     adam: optax.OptState
 
 
+OVERFLOWING = 1e15  # times itself through a few layers it leaves float32
 _ADAM = optax.scale_by_adam()  # PyTorch's defaults: β = (0.9, 0.999), ε = 1e-8
 
 
@@ -172,8 +173,11 @@ def updates_of(net: Optimised) -> jax.Array:
 
 
 def is_sound(net: Optimised) -> np.ndarray:
-    """[P] whether parameters and moments of each member of a population (NumPy leaves) are finite."""
-    return np.all([np.isfinite(leaf).reshape(len(leaf), -1).all(1) for leaf in jax.tree.leaves(net)], axis=0)
+    """[P] whether parameters and moments of each member of a population (NumPy leaves) are finite, and no parameter so
+    large that a layer overflows. A GPU's tanh makes a number of what does, so that losses stay finite there."""
+    finite = [np.isfinite(leaf).reshape(len(leaf), -1).all(1) for leaf in jax.tree.leaves(net)]
+    small = [(np.abs(leaf) < OVERFLOWING).reshape(len(leaf), -1).all(1) for leaf in jax.tree.leaves(net.params)]
+    return np.all([*finite, *small], axis=0)
 
 
 def polyak(target: Params, online: Params, tau: float | jax.Array) -> Params:

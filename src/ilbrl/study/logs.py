@@ -84,7 +84,7 @@ def examine(logs: Logs) -> dict[str, list[Finding]]:
     """
     purpose: Purpose = "evaluation" if all(data.rewards is not None for data in logs.values()) else "imitation"
     return {
-        "expert": require_healthy(logs["expert"], purpose=purpose),
+        "expert": require_healthy(logs["expert"], purpose=purpose, demonstrations=True),
         "logs": require_healthy(logs["logs"], logs["expert"], purpose=purpose),
     }
 
