@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from ilbrl import Policy
-from ilbrl.cli import main
+from ilbrl.cli import main, train
 from ilbrl.data import Dataset, doctor, load, save
 
 
@@ -160,3 +160,20 @@ def test_a_table_of_named_actions_becomes_a_policy_that_chooses_among_them(tmp_p
     capsys.readouterr()
     assert main(["policy", "show", str(file)]) == 0
     assert "one of 0 … 2: 0 go, 1 stop, 2 turn" in capsys.readouterr().out
+
+
+def test_imagined_steps_are_learned_from_after_the_logs(words, tmp_path, capsys, monkeypatch):
+    asked = {}
+
+    def imagine(expert, logs, **options):
+        asked.update(options, rows=(len(expert), len(logs)))
+        return logs.episodes([0])
+
+    monkeypatch.setattr(train, "imagine", imagine)
+    assert main([*words, "--out", str(tmp_path / "run"), "--imagine", "--json"]) == 0
+    assert asked["rows"] == (40, 200)
+    assert (asked["updates"], asked["config"].hidden, asked["workplace"]) == (20, (8, 8), tmp_path / "run")
+    assert len(np.load(tmp_path / "run" / "labels.npz")["reward"]) == 40 + 200 + 20
+    for agent, why in (("bc", "the expert's rows alone"), ("td3bc", "imagined steps have none")):
+        assert main(["train", agent, *words[2:], "--out", str(tmp_path / agent), "--imagine"]) == 2
+        assert why in capsys.readouterr().err

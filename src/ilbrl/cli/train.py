@@ -13,10 +13,12 @@ import tyro
 from ilbrl.agents import AGENTS
 from ilbrl.agents.fit import DIVERGENCE_FACTOR, MOST_SEEDS, Learned, fit
 from ilbrl.base.errors import IlbrlError, printable
+from ilbrl.base.files import make_folder
 from ilbrl.base.records import shown, to_plain
 from ilbrl.cli.named import load_both, value_of
-from ilbrl.data import Reading
+from ilbrl.data import Dataset, Reading, concatenate
 from ilbrl.learning.population import MOST_UPDATES
+from ilbrl.models.imagination import TEACHER, imagine, require_imaginable
 from ilbrl.rewards import Logits
 
 EXAMPLE = "ilbrl train ilbrl --expert hopper/expert:2ep --logs hopper/medium:400000steps --seeds 6 --out runs/hopper"
@@ -35,6 +37,9 @@ class TrainOptions:
     updates: int = 250_000
     """Updates of each member. More of them continue a finished run, unless a discriminator would learn longer as well
     (oril, smodice): it gets at most as many updates as the members."""
+    imagine: bool = False
+    """Learn from imagined steps too: what policies of ILBRL would do next in learned models. Takes several times as
+    long, and helps most where demonstrations are few (docs/imagination.md)."""
     divergence_factor: float = DIVERGENCE_FACTOR
     """A member whose mean |Q| exceeds this many times what its rewards allow is frozen and marked."""
     memory: float | None = None
@@ -67,6 +72,8 @@ def main(words: list[str]) -> int:
     suits = AGENTS[agent].usual_preset(logs.discrete)
     if suits != "default" and value_of("--preset", words, "") == "":
         run, config = _parse(agent, [*words[1:], "--preset", suits])
+    if run.imagine:
+        logs = _with_imagined(agent, config, expert, logs, run)
     learned = fit(
         agent,
         expert,
@@ -84,6 +91,17 @@ def main(words: list[str]) -> int:
         learned.labels.save(run.out / "labels.npz")
     print(json.dumps(to_plain(_as_json(learned)), indent=1) if run.json else _as_text(learned, run))
     return int(learned.diverged.all())
+
+
+def _with_imagined(agent: str, config: Any, expert: Dataset, logs: Dataset, run: TrainOptions) -> Dataset:
+    """The logs, and imagined steps after them; teachers are as the members, where these are of their kind."""
+    require_imaginable("--imagine", agent)
+    make_folder(run.out)
+    imagined = imagine(
+        expert, logs, config=config if agent == TEACHER else None, updates=run.updates, workplace=run.out,
+        quiet=run.quiet,
+    )  # fmt: skip
+    return concatenate([logs, imagined])
 
 
 def _parse(agent: str, words: list[str]) -> tuple[TrainOptions, Any]:

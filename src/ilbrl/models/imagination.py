@@ -38,6 +38,7 @@ from ilbrl.models.ensemble import MEMBERS, spread, train
 from ilbrl.models.file import Models
 from ilbrl.models.rollouts import constants_of, in_network_units, next_state
 from ilbrl.policy import Policy
+from ilbrl.rewards import LOGGED
 
 TEACHER = "ilbrl"
 GREEDIER = 2.5  # times the usual λ: that of every second teacher
@@ -129,6 +130,15 @@ def imagine(
         rng = np.random.default_rng([seed, number])
         found.append(imagined_steps(sound, models, [expert, logs], settings, rng, quiet))
     return concatenate(found)
+
+
+def require_imaginable(field: str, algorithm: str) -> None:
+    """Refuse an algorithm that cannot learn from imagined steps."""
+    agent = AGENTS[algorithm]
+    if agent.rows != "union":
+        raise IlbrlError(f"{field}: {algorithm} learns from the expert's rows alone, so it cannot use others")
+    if agent.reward is LOGGED:
+        raise IlbrlError(f"{field}: {algorithm} learns from true rewards, and imagined steps have none")
 
 
 def imagined_steps(

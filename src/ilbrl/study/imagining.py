@@ -13,7 +13,7 @@ from ilbrl.agents import AGENTS
 from ilbrl.base.errors import IlbrlError
 from ilbrl.base.records import from_json, shown, to_plain
 from ilbrl.data import Dataset, concatenate, load, save
-from ilbrl.models.imagination import TEACHER, Imagination, imagine
+from ilbrl.models.imagination import TEACHER, Imagination, imagine, require_imaginable
 from ilbrl.results.schema import ImaginedRecord
 from ilbrl.study.estimator import changes_of
 from ilbrl.study.jobs import Assignment, Job, counted
@@ -30,8 +30,7 @@ def imagination_of(study: Study) -> Imagination:
     for name in study.training.imagine:
         if name not in study.search.algorithms:
             raise IlbrlError(f"training.imagine: {shown(name)} is none of this study's search.algorithms")
-        if AGENTS[name].rows != "union":
-            raise IlbrlError(f"training.imagine: {name} learns from the expert's rows alone, so it cannot use others")
+        require_imaginable("training.imagine", name)
     return Imagination(**changes_of(Imagination, study.training.imagination, "training.imagination"))
 
 
