@@ -5,7 +5,7 @@ from argparse import Namespace
 from pathlib import Path
 
 import pytest
-from benchmarks import demo_seeds, offline_choice, results_table, study_regret
+from benchmarks import demo_seeds, imagined_steps, offline_choice, results_table, study_regret
 
 from ilbrl.report.formats import markdown
 from ilbrl.report.scoreboard import selection_regret
@@ -101,3 +101,19 @@ def test_no_candidate_was_played_before_selection():
 def test_the_table_of_the_demo():
     studies = json.loads((DOCS / "results" / "demo" / "demo.json").read_text())["studies"]
     assert set(demo_seeds.table(studies)) <= set((DOCS / "protocol.md").read_text().splitlines())
+
+
+def test_what_imagined_steps_bring():
+    page = (DOCS / "imagination.md").read_text()
+    folder = DOCS / "results" / "imagined"
+    assert imagined_steps.table(folder) in page
+    cells = {task: json.loads((folder / f"{task}-2.json").read_text()) for task in TASKS}
+    assert {cell["commit"] for cell in cells.values()} == {"c33fb05"}
+    for task in ("hopper", "halfcheetah", "walker2d"):
+        without = cells[task]["without"]["scores"]
+        assert min(cells[task]["with"]["scores"]) > sum(without) / len(without)
+    assert min(cells["hopper"]["with"]["scores"]) > 110.2 - 3
+    took = [[cell["with"][f"seconds_of_{what}"] for cell in cells.values()] for what in ("imagining", "training")]
+    said = " ".join(page.split())
+    assert f"took {min(took[0]):.0f} to {max(took[0]):.0f} seconds there" in said
+    assert f"training with it {min(took[1]):.0f} to {max(took[1]):.0f}" in said
