@@ -113,6 +113,18 @@ def test_what_imagined_steps_bring():
         without = cells[task]["without"]["scores"]
         assert min(cells[task]["with"]["scores"]) > sum(without) / len(without)
     assert min(cells["hopper"]["with"]["scores"]) > 110.2 - 3
+    means = {
+        kind: [sum(c[kind]["scores"]) / len(c[kind]["scores"]) for c in cells.values()] for kind in ("without", "with")
+    }
+    before, after = (
+        ", ".join(f"{mean:.1f}" for mean in means[kind][:2]) + f" and {means[kind][2]:.1f}" for kind in means
+    )
+    results = " ".join((DOCS / "results.md").read_text().split())
+    assert f"from {before} to {after} on hopper, halfcheetah and walker2d" in results
+    assert f"from {means['without'][3]:.1f} to {means['with'][3]:.1f} on ant" in results
+    readme, pairs = " ".join((DOCS.parent / "README.md").read_text().split()), zip(*means.values(), TASKS)
+    for without, imagined, task in list(pairs)[:3]:
+        assert f"{without:.0f} to {imagined:.0f} on {task}" in readme
     took = [[cell["with"][f"seconds_of_{what}"] for cell in cells.values()] for what in ("imagining", "training")]
     said = " ".join(page.split())
     assert f"took {min(took[0]):.0f} to {max(took[0]):.0f} seconds there" in said
