@@ -4,6 +4,7 @@ import json
 from argparse import Namespace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from benchmarks import demo_seeds, imagined_steps, offline_choice, results_table, study_regret
 
@@ -110,21 +111,14 @@ def test_what_imagined_steps_bring():
     cells = {task: json.loads((folder / f"{task}-2.json").read_text()) for task in TASKS}
     assert {cell["commit"] for cell in cells.values()} == {"c33fb05"}
     for task in ("hopper", "halfcheetah", "walker2d"):
-        without = cells[task]["without"]["scores"]
-        assert min(cells[task]["with"]["scores"]) > sum(without) / len(without)
+        assert min(cells[task]["with"]["scores"]) > np.mean(cells[task]["without"]["scores"])
     assert min(cells["hopper"]["with"]["scores"]) > 110.2 - 3
-    means = {
-        kind: [sum(c[kind]["scores"]) / len(c[kind]["scores"]) for c in cells.values()] for kind in ("without", "with")
-    }
-    before, after = (
-        ", ".join(f"{mean:.1f}" for mean in means[kind][:2]) + f" and {means[kind][2]:.1f}" for kind in means
-    )
-    results = " ".join((DOCS / "results.md").read_text().split())
-    assert f"from {before} to {after} on hopper, halfcheetah and walker2d" in results
-    assert f"from {means['without'][3]:.1f} to {means['with'][3]:.1f} on ant" in results
-    readme, pairs = " ".join((DOCS.parent / "README.md").read_text().split()), zip(*means.values(), TASKS)
-    for without, imagined, task in list(pairs)[:3]:
-        assert f"{without:.0f} to {imagined:.0f} on {task}" in readme
+    without, imagined = ([f"{np.mean(c[kind]['scores']):.1f}" for c in cells.values()] for kind in ("without", "with"))
+    for name in ("README.md", "docs/results.md"):
+        text = " ".join((DOCS.parent / name).read_text().split())
+        change = " to ".join(f"{', '.join(means[:2])} and {means[2]}" for means in (without, imagined))
+        assert f"from {change} on hopper, halfcheetah and walker2d" in text
+    assert f"from {without[3]} to {imagined[3]} on ant" in text
     took = [[cell["with"][f"seconds_of_{what}"] for cell in cells.values()] for what in ("imagining", "training")]
     said = " ".join(page.split())
     assert f"took {min(took[0]):.0f} to {max(took[0]):.0f} seconds there" in said
