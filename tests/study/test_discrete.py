@@ -19,7 +19,7 @@ SMALLER = {
     "configurations = 12": "configurations = 1", "hidden = [64, 64]": "hidden = [8, 8]",
     "batch_size = 128": "batch_size = 16", "updates = 10_000": "updates = 20", "updates = 6_000": "updates = 20",
     "members = 3": "members = 2",
-    "hidden = [128, 128]": "hidden = [8, 8]", "episodes = 20": "episodes = 5",
+    "hidden = [128, 128]": "hidden = [8, 8]", "episodes = 50": "episodes = 5",
 }  # fmt: skip
 
 
