@@ -1,4 +1,4 @@
-"""docs/results.md shows what its commands print of the committed results: no number is typed there by hand."""
+"""docs/results.md and docs/discrete.md show what their commands print of the committed results, typed by nobody."""
 
 import json
 from argparse import Namespace
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import demo_seeds, imagined_steps, offline_choice, results_table, study_regret
+from benchmarks import demo_seeds, discrete_actions, imagined_steps, offline_choice, results_table, study_regret
 
 from ilbrl.report.formats import markdown
 from ilbrl.report.scoreboard import selection_regret
@@ -97,6 +97,15 @@ def test_no_candidate_was_played_before_selection():
     for run in read_runs([folder for folders in FOLDERS.values() for folder in folders]):
         assert run.audit.environment_calls["candidates_before_selection"] == 0
         assert run.audit.commit == "1da9779"
+
+
+def test_the_tables_of_discrete_actions():
+    page, folder = set((DOCS / "discrete.md").read_text().splitlines()), DOCS / "results" / "discrete"
+    assert set(discrete_actions.table(folder)) <= page
+    runs = read_runs([folder / "studies" / task for task in ("cartpole", "acrobot", "lunarlander", "clinic")])
+    assert {*study_regret.of_ilbrl(runs), *study_regret.of_every_algorithm(runs), *study_regret.between(runs)} <= page
+    assert all(run.audit.environment_calls["candidates_before_selection"] == 0 for run in runs)
+    assert all(len(selection_regret(run)["ilbrl"].configurations) == 12 for run in runs)
 
 
 def test_the_table_of_the_demo():
