@@ -1,11 +1,12 @@
 """Logs as a practitioner has them, of two environments of Gymnasium: what comes of `ilbrl tune` with its defaults?
 
-    python -m benchmarks.own_logs [pendulum cartpole] [--seed 23] [--runs runs/own-logs]
+    python -m benchmarks.own_logs [--tasks pendulum cartpole] [--seed 31] [--runs runs/own-logs]
 
 Pendulum is a `.csv.gz` with semicolons, odd names and no rewards: 4 episodes of a good controller, 80 of a tired one.
 CartPole is Parquet with named actions and rewards: 3 episodes of a good controller, 100 of one that guesses every
-second action. The tool sees the files alone. Then the policy, the logs' controller and the expert play 50 new episodes,
-and a row of docs/walk.md is printed. A study that is finished already in its folder is not run again.
+second action. The tool sees the files alone. Then the policy and the expert play 50 new episodes, and a row of
+docs/walk.md is printed, with the mean return of the logged episodes between the two. A study that is finished already
+in its folder is not run again.
 """
 
 from __future__ import annotations
@@ -130,33 +131,33 @@ def mean_return(episodes: list[list[tuple]]) -> float:
     return float(np.mean([sum(reward for _, _, reward, _ in steps) for steps in episodes]))
 
 
-def make_logs(task: Task, seed: int, folder: Path) -> list[str]:
-    """Write both files; the options that name them."""
+def make_logs(task: Task, seed: int, folder: Path) -> tuple[list[str], float]:
+    """Write both files: the options that name them, and the mean return of the logs."""
     folder.mkdir(parents=True, exist_ok=True)
-    weak = task.weak(np.random.default_rng(seed))
-    named = []
+    weak, named, earned = task.weak(np.random.default_rng(seed)), [], 0.0
     for option, act, episodes, apart in (("expert", task.good, task.demonstrations, 0), ("logs", weak, task.logged, 1)):
         first = (seed + apart) * SEEDS_APART
         path = folder / f"{option}.{task.suffix}"
-        task.write(play(task.environment, act, range(first, first + episodes)), path)
-        named += [f"--{option}", str(path)]
-    return named
+        played = play(task.environment, act, range(first, first + episodes))
+        task.write(played, path)
+        named, earned = [*named, f"--{option}", str(path)], mean_return(played)
+    return named, earned
 
 
 def row(name: str, seed: int, runs: Path) -> str:
     """Make logs, tune, and only then play."""
     task, folder = TASKS[name], runs / f"{name}-{seed}"
-    words = ["tune", *make_logs(task, seed, folder), *task.options.split(), "--out", str(folder / "run")]
+    named, earned = make_logs(task, seed, folder)
+    words = ["tune", *named, *task.options.split(), "--out", str(folder / "run")]
     started = time.monotonic()
     subprocess.run([sys.executable, "-m", "ilbrl", *words], check=False)  # exit code 1 is bad news, and told below
     minutes, run = (time.monotonic() - started) / 60, read_run(folder / "run")
     guard = ilbrl.Policy.load(folder / "run/policies/best.safetensors").guarded(outside="clip")
-    players = {"policy": guard.act, "logs": task.weak(np.random.default_rng(seed + 1)), "expert": task.good}
     seeds = range(PLAYED_FROM, PLAYED_FROM + PLAYED)
-    scores = [f"{mean_return(play(task.environment, act, seeds)):.0f}" for act in players.values()]
+    ours, expert = (mean_return(play(task.environment, act, seeds)) for act in (guard.act, task.good))
     overall = run.selection.overall
     chosen = display(overall.algorithm or "") if overall else "nothing"
-    return f"| {name} | {chosen} | {verdict(run).call} | {' | '.join(scores)} | {minutes:.0f} |"
+    return f"| {name} | {chosen} | {verdict(run).call} | {ours:.0f} | {earned:.0f} | {expert:.0f} | {minutes:.0f} |"
 
 
 def table(names: Sequence[str], seed: int, runs: Path) -> Iterator[str]:
@@ -168,8 +169,8 @@ def table(names: Sequence[str], seed: int, runs: Path) -> Iterator[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tasks", nargs="*", choices=list(TASKS), default=list(TASKS))
-    parser.add_argument("--seed", type=int, default=23)
+    parser.add_argument("--tasks", nargs="+", choices=list(TASKS), default=list(TASKS))
+    parser.add_argument("--seed", type=int, default=31)
     parser.add_argument("--runs", type=Path, default=Path("runs/own-logs"))
     args = parser.parse_args()
     for line in table(args.tasks, args.seed, args.runs):
