@@ -13,7 +13,7 @@ def test_an_address_is_stable():
     assert reordered.id == job.id
 
 
-ADDRESS = "train-66c72b3c73b6bfc0"
+ADDRESS = "train-f69d9c2bb4dff1ae"
 
 
 def test_an_address_changes_with_every_input():

@@ -15,6 +15,8 @@ from pathlib import Path
 
 from ilbrl.base.errors import IlbrlError
 
+LONGEST_SHOWN = 400  # letters of a path in a sentence
+
 
 @contextmanager
 def written_whole(path: str | Path) -> Iterator[Path]:
@@ -79,7 +81,8 @@ def make_folder(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:  # ValueError: a name with a null character
         reason = "there is a file of this name" if isinstance(error, FileExistsError) else error
-        raise IlbrlError(f"{str(path)[:80]}: cannot be used as a folder ({reason})") from None
+        named = str(path) if len(str(path)) <= LONGEST_SHOWN else f"{str(path)[:LONGEST_SHOWN]}…"
+        raise IlbrlError(f"{named}: cannot be used as a folder ({reason})") from None
 
 
 def append(path: Path, line: str) -> None:
