@@ -40,7 +40,7 @@ from ilbrl.study.training import FEWEST_UPDATES
 ROOT = Path(__file__).parents[1]
 PAGES = ["README.md", "CONTRIBUTING.md", "SECURITY.md", *(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))]
 IN_FULL = ["docs/walk.md"]  # nothing is made smaller: what it ends in is what it promises
-SLOW = ["docs/evaluation.md", *IN_FULL]
+SLOW = ["docs/evaluation.md", "docs/imagination.md", *IN_FULL]
 NOT_RUN = re.compile(r"\([^()]*\b(minutes|hours?|days?|downloads?)\b[^()]*\)")
 OF_ANOTHER_TIME = re.compile(r"\(at [0-9a-f]{7}\)")
 NEEDS = re.compile(r"needs pip install \"ilbrl\[(\w+)\]\"")

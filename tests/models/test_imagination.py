@@ -131,6 +131,7 @@ def test_it_continues_after_a_crash_in_models_or_teachers(both, whole, tmp_path,
     assert found.content_hash == whole.content_hash
 
 
+@pytest.mark.slow
 def test_discrete_actions_keep_their_names():
     rng = np.random.default_rng(0)
     columns = {

@@ -179,6 +179,7 @@ def test_no_damage_ends_in_a_traceback(played, playing, tmp_path):
         (folder / "audit.json").write_text(json.dumps(whole))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["audit.json", "selection.json", "final.json", "jobs/calibrate-*/job.json"])
 def test_no_damage_ends_a_study_in_a_traceback(copy, playing, name, monkeypatch):
     """The files that a continued study reads: it goes on, or it refuses in a sentence."""
