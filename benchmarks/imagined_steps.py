@@ -62,7 +62,9 @@ def measure(task: str, count: int, path: Path, small: bool) -> None:
     expert = ilbrl.load(f"{task}/expert:{6_000 if small else EXPERT_STEPS}steps", quiet=True)
     logs = ilbrl.load(f"{task}/medium:{3_000 if small else LOGS_STEPS}steps", quiet=True)
     order = np.random.default_rng(SPLIT_SEED).permutation(np.flatnonzero(expert.complete))
-    expert = replace(expert.episodes(np.sort(order[:count])), rewards=None)
+    expert = expert.episodes(np.sort(order[:count]))
+    shown = [{"steps": int(n), "return": float(r)} for n, r in zip(expert.episode_lengths, expert.returns())]
+    expert = replace(expert, rewards=None)
     logs = replace(logs, rewards=None)
     usual = AGENTS["ilbrl"].presets["default"]
     config = replace(usual, hidden=(16,)) if small else replace(usual, dtype="bfloat16")
@@ -91,9 +93,9 @@ def measure(task: str, count: int, path: Path, small: bool) -> None:
             "seconds_of_training": trained - prepared,
         }
         about = {
-            "task": task, "expert_episodes": count, "updates": updates, "settings": to_plain(settings),
-            "config": asdict(config), "device": jax.devices()[0].device_kind, "versions": versions(),
-            "commit": commit(),
+            "task": task, "expert_episodes": count, "demonstrations": shown, "updates": updates,
+            "settings": to_plain(settings), "config": asdict(config), "device": jax.devices()[0].device_kind,
+            "versions": versions(), "commit": commit(),
         }  # fmt: skip
         with written_whole(path) as partial:
             partial.write_text(json.dumps(about | found, indent=1))

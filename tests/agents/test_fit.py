@@ -100,19 +100,23 @@ def test_kill_9_and_the_same_command_ends_in_the_same_bits(tmp_path):
         return [
             sys.executable, "-c", "from ilbrl.cli import main; import ilbrl.learning.population as t; "
             "t.default_chunk = lambda: 100; "
-            "import ilbrl.learning.checkpoint as c; c.time.monotonic = iter(range(10**9)).__next__; "
+            "import ilbrl.learning.checkpoint as c; c.time.monotonic = iter(range(0, 10**9, 1000)).__next__; "
             "raise SystemExit(main())",
             "train", "ilbrl", "--expert", f"{tmp_path}/expert.npz", "--logs", f"{tmp_path}/data.npz", "--out", str(out),
-            "--updates", "6000", "--hidden", "32", "32", "--batch-size", "64", "--seeds", "2", "--quiet",
+            "--updates", "10000", "--hidden", "32", "32", "--batch-size", "64", "--seeds", "2", "--quiet",
         ]  # fmt: skip
+
+    def kept(out):
+        return [path.stat().st_mtime_ns for path in out.glob("checkpoint*")]
 
     subprocess.run(command(tmp_path / "whole"), check=True, capture_output=True)
     killed, rng = 0, np.random.default_rng(0)
-    for _ in range(8):
+    for _ in range(4):
+        before = kept(tmp_path / "cut")
         process = subprocess.Popen(command(tmp_path / "cut"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        deadline = time.monotonic() + 8 + 4 * rng.random()
-        while time.monotonic() < deadline and process.poll() is None:
-            time.sleep(0.05)
+        while kept(tmp_path / "cut") == before and process.poll() is None:
+            time.sleep(0.001)
+        time.sleep(0.1 * rng.random())  # somewhere in the next updates, or while the next state is written
         if process.poll() is not None:
             break
         os.kill(process.pid, signal.SIGKILL)

@@ -174,6 +174,11 @@ def test_imagined_steps_are_learned_from_after_the_logs(words, tmp_path, capsys,
     assert asked["rows"] == (40, 200)
     assert (asked["updates"], asked["config"].hidden, asked["workplace"]) == (20, (8, 8), tmp_path / "run")
     assert len(np.load(tmp_path / "run" / "labels.npz")["reward"]) == 40 + 200 + 20
+    capsys.readouterr()
+    assert main([*words, "--out", str(tmp_path / "run"), "--imagine"]) == 0
+    said = capsys.readouterr().out
+    assert "already done" in said
+    assert "more --updates continue" not in said  # its teachers, and so its rows, would be others
     for agent, why in (("bc", "the expert's rows alone"), ("td3bc", "imagined steps have none")):
         assert main(["train", agent, *words[2:], "--out", str(tmp_path / agent), "--imagine"]) == 2
         assert why in capsys.readouterr().err

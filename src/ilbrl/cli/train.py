@@ -35,8 +35,8 @@ class TrainOptions:
     seeds: int = 1
     """How many seeds (0, 1, …), trained together as one compiled program."""
     updates: int = 250_000
-    """Updates of each member. More of them continue a finished run, unless a discriminator would learn longer as well
-    (oril, smodice): it gets at most as many updates as the members."""
+    """Updates of each member. More of them continue a finished run, unless teachers (--imagine) or a discriminator
+    (oril, smodice) would learn longer as well."""
     imagine: bool = False
     """Learn from imagined steps too: what policies of ILBRL would do next in learned models. Takes several times as
     long, and helps most where demonstrations are few (docs/imagination.md)."""
@@ -154,7 +154,8 @@ def _as_text(learned: Learned, run: TrainOptions) -> str:
     what = f"{learned.agent}: {count} polic{'y' if count == 1 else 'ies'} × {fitted.updates:,} updates"
     left = fitted.updates - fitted.done_before
     if left == 0:
-        longer = "" if isinstance(learned.labels, Logits) else "more --updates continue, "
+        anew = run.imagine or isinstance(learned.labels, Logits)  # with more updates these would be others
+        longer = "" if anew else "more --updates continue, "
         lines = [f"{what}, already done: {run.out} holds them ({longer}another --out starts anew)"]
     else:
         rate = left * len(learned.policies) / fitted.seconds

@@ -159,7 +159,7 @@ def check_demonstrations(dataset: Dataset) -> Iterator[Finding]:
         message = (
             f"{counted(short.sum(), 'demonstration')} of {len(short):,} ended by a terminal after less than a tenth of"
             f" the usual {usual:,.0f} steps (first: row {row}, after {steps:,}): where that is a failure, leave it out,"
-            " for policies imitate it"
+            " or policies may imitate it"
         )
         yield Finding("warning", "demonstrations", "terminals", row, message)
 
