@@ -5,11 +5,15 @@ Each member is an MLP f with LayerNorm and SiLU. Inputs are the standardised obs
 
     Δ    (s′ − s) / σ_Δ per dimension, less its mean
     r    the standardised reward; absent where the logs carry none
+    R    the same of a step that ends the episode; absent where such rewards are like all others
+    p    logits of the patterns: combinations of values that numbers with few values take (flags, one-hot, ordinal);
+         absent where there are no such numbers, or too many combinations
     e    the logit of "the episode ends here"; absent where no logged episode ends in a terminal
 
-    L = mean_d (Δ_d − f_Δd)² + (r − f_r)² + c · BCE(e, f_e)
+    L = mean_d (Δ_d − f_Δd)² + (r − f_r)² + CE(p, f_p) + c · BCE(e, f_e)          f_R for f_r where the episode ends
 
-Squared errors, because likelihoods with learned variances ranked policies worse. Adam with decoupled weight decay and a
+Squared errors, because likelihoods with learned variances ranked policies worse. Patterns have likelihoods, because the
+mean of a flag is none of its values: a rare event would never come to pass. Adam with decoupled weight decay and a
 cosine schedule. A part of the episodes is held out: its loss is followed by an exponential mean, and what a member ends
 with are the parameters at the lowest mean. The members are a population of THE loop and differ in their seed alone.
 
@@ -53,6 +57,10 @@ class Config:
     """Whether there is a reward to predict."""
     ends: bool = True
     """Whether there are terminals to predict."""
+    end_rewards: bool = False
+    """Whether the reward of a last step is predicted apart."""
+    patterns: int = 0
+    """Combinations of values that numbers with few values take; 0: there are no such numbers, or too many."""
     dtype: str = "float32"
 
 
@@ -80,7 +88,12 @@ class State(NamedTuple):
 
 
 def outputs(cfg: Config, obs_dim: int) -> int:
-    return obs_dim + cfg.rewards + cfg.ends
+    return obs_dim + cfg.rewards + cfg.end_rewards + cfg.patterns + cfg.ends
+
+
+def pattern_logits(cfg: Config, found: jax.Array) -> jax.Array:
+    """[…, outputs] → […, patterns]; they stand before the end of the episode."""
+    return found[..., found.shape[-1] - cfg.ends - cfg.patterns : found.shape[-1] - cfg.ends]
 
 
 def init(cfg: Config, spec: Spec, key: jax.Array) -> State:
@@ -96,12 +109,20 @@ def predict(layers: nets.Layers, inputs: jax.Array, dtype: str = "float32") -> j
 
 
 def loss(layers: nets.Layers, cfg: Config, batch: Batch) -> jax.Array:
-    """The equation above. The batch has the scaled change of state for `next_observations`, `rewards` are scaled."""
+    """The equation above. `rewards` of the batch are scaled, and for `next_observations` it has the scaled change of
+    state, followed by the number of the next pattern where there are any."""
     found = predict(layers, jnp.concatenate([batch.observations, batch.actions], -1), cfg.dtype)
     obs_dim = batch.observations.shape[-1]
-    total = jnp.square(found[:, :obs_dim] - batch.next_observations).mean()
-    if cfg.rewards:
+    total = jnp.square(found[:, :obs_dim] - batch.next_observations[:, :obs_dim]).mean()
+    if cfg.end_rewards:
+        reward = jnp.where(batch.continues > 0, found[:, obs_dim], found[:, obs_dim + 1])
+        total += jnp.square(reward - batch.rewards).mean()
+    elif cfg.rewards:
         total += jnp.square(found[:, obs_dim] - batch.rewards).mean()
+    if cfg.patterns:
+        chances = jax.nn.log_softmax(pattern_logits(cfg, found))
+        number = batch.next_observations[:, obs_dim:].astype(jnp.int32)
+        total -= jnp.take_along_axis(chances, number, -1).mean()
     if cfg.ends:
         logit = found[:, -1]
         total += cfg.end_weight * (jax.nn.softplus(logit) - (1 - batch.continues) * logit).mean()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,10 @@ from ilbrl.data import Dataset, concatenate
 from ilbrl.learning import population
 from ilbrl.learning.batches import Feed
 from ilbrl.learning.loggers import Log
-from ilbrl.learning.spec import Spec
 from ilbrl.models import dynamics
 from ilbrl.models.dynamics import Config
 from ilbrl.models.file import Errors, Models, Scales
+from ilbrl.models.scales import columns_of, ends_are_unlike, scales_of
 
 MEMBERS = 5
 SEEDS_PER_ENSEMBLE = 1000
@@ -27,9 +27,7 @@ HELD_OUT_SHARE = 0.05  # of the episodes of each log
 FEWEST_TO_HOLD_OUT = 5  # episodes: a log of fewer gives none of them away
 FULL_SHARE_ROWS = 40_000  # a log of fewer is drawn less often
 HELD_OUT_ROWS = 50_000  # at most, of all logs together
-REWARD_TAILS = (0.01, 99.99)  # percentiles of the logged rewards that predictions are clipped to
 UNFIT = 2.0  # a member whose held-out loss exceeds this many times the median does not serve
-FEW_VALUES, FEWEST_LOOKED_AT = 32, 1000  # of a one-hot or ordinal column; rows that rule most others out
 SEGMENTS, LONGEST = 256, 100  # of the many-step check: logged pieces, and their steps
 
 
@@ -58,10 +56,16 @@ def train(
     if len(shares) != len(logs) or min(shares) < 0 or not sum(shares) > 0:
         raise IlbrlError(f"shares: one number of at least 0 for each of the {len(logs)} logs, got {shares}")
     union = concatenate(logs)
-    config = replace(config or Config(), rewards=union.rewards is not None, ends=bool(union.terminals.any()))
-    scales = _scales(union)
+    scales = scales_of(union)
+    config = replace(
+        config or Config(),
+        rewards=union.rewards is not None,
+        ends=bool(union.terminals.any()),
+        end_rewards=ends_are_unlike(union),
+        patterns=len(scales.patterns),
+    )
     held_out, rows = _rows(logs, shares, np.random.default_rng(seed))
-    columns = _columns(union, scales)
+    columns = columns_of(union, scales)
     feed = Feed(
         {name: np.concatenate([column[held_out], column]) for name, column in columns.items()},
         subsets=[rows + len(held_out)],
@@ -104,9 +108,11 @@ def default_shares(logs: Sequence[Dataset]) -> list[float]:
 
 def _measured(models: Models, held_out: dict[str, np.ndarray]) -> Scales:
     """The scales with what held-out rows show: how far members are apart, and how far from the truth."""
-    found = _predictions(models, held_out["observations"], held_out["actions"])[..., : models.obs_dim]
-    missed = np.sqrt(np.square(found - held_out["next_observations"]).mean((0, 1)))
-    typical, high = np.maximum(np.quantile(np.asarray(spread(found)), (0.5, 0.99)), 1e-6).astype(np.float32)
+    every = _predictions(models, held_out["observations"], held_out["actions"])
+    found = every[..., : models.obs_dim]
+    missed = np.sqrt(np.square(found - held_out["next_observations"][:, : models.obs_dim]).mean((0, 1)))
+    apart = spread(outlook(models.config, vars(models.scales), every))
+    typical, high = np.maximum(np.quantile(np.asarray(apart), (0.5, 0.99)), 1e-6).astype(np.float32)
     return replace(models.scales, residual_std=missed, typical_disagreement=typical, high_disagreement=high)
 
 
@@ -137,56 +143,6 @@ def _rows(logs: Sequence[Dataset], shares: Sequence[float], rng: np.random.Gener
     return held_out, np.concatenate(drawn)
 
 
-def _scales(union: Dataset) -> Scales:
-    spec = Spec.of(union)
-    change = union.next_observations.astype(np.float64) - union.observations
-    if union.rewards is None:
-        reward = np.array([0.0, 1.0, 0.0, 0.0])
-    else:
-        rewards = union.rewards.astype(np.float64)
-        reward = np.array([rewards.mean(), rewards.std() + 1e-6, *np.percentile(rewards, REWARD_TAILS)])
-    one = np.ones((), np.float32)
-    seen = np.stack([union.observations.min(0), union.next_observations.min(0)]).min(0)
-    most = np.stack([union.observations.max(0), union.next_observations.max(0)]).max(0)
-    return Scales(
-        spec.obs_mean, spec.obs_std, np.asarray(spec.action_low), np.asarray(spec.action_high),
-        change.mean(0).astype(np.float32), (change.std(0) + 1e-6).astype(np.float32), seen, most,
-        reward.astype(np.float32), np.zeros(union.obs_dim, np.float32), one, one, np.asarray(spec.num_actions or 0),
-        _levels(union),
-    )  # fmt: skip
-
-
-def _levels(union: Dataset) -> np.ndarray:
-    """[obs_dim, L] the different values of columns with at most `FEW_VALUES`, NaN elsewhere; [0, 0] where no column is.
-
-    A column that never changes has none either: models may leave it alone.
-    """
-    found = []
-    for before, after in zip(union.observations.T, union.next_observations.T):
-        values = np.unique(before[:FEWEST_LOOKED_AT])  # most columns show here that they have more
-        if len(values) <= FEW_VALUES:
-            values = np.unique(np.concatenate([before, after]))
-        found.append(values if 1 < len(values) <= FEW_VALUES else values[:0])
-    longest = max(map(len, found))
-    if not longest:
-        return np.zeros((0, 0), np.float32)
-    return np.stack([np.pad(values, (0, longest - len(values)), constant_values=np.nan) for values in found])
-
-
-def _columns(union: Dataset, scales: Scales) -> dict[str, np.ndarray]:
-    """What the learner is fed: the change of state stands where a batch has its next observations."""
-    change = union.next_observations - union.observations
-    columns = {
-        "observations": scales.spec.standardise(union.observations),
-        "actions": scales.spec.encode_actions(union.actions),
-        "next_observations": (change - scales.change_mean) / scales.change_std,
-        "continues": 1.0 - union.terminals.astype(np.float32),
-    }
-    if union.rewards is not None:
-        columns["rewards"] = (union.rewards - scales.reward[0]) / scales.reward[1]
-    return columns
-
-
 def _predictions(models: Models, observations: np.ndarray, actions: np.ndarray) -> np.ndarray:
     """[K, N, outputs] of standardised rows."""
     inputs = jnp.asarray(np.hstack([observations, actions]))
@@ -199,6 +155,17 @@ def spread(changes: Any) -> jax.Array:
     return jnp.sqrt(jnp.square(changes - changes.mean(0)).mean(0).mean(-1))
 
 
+def outlook(config: Config, scales: Mapping[str, Any], found: Any) -> Any:
+    """[…, outputs] → […, obs_dim] the expected change of state; of numbers in patterns the expected value, in the same
+    units."""
+    change = found[..., : len(scales["obs_mean"])]
+    if not config.patterns:
+        return change
+    patterns = scales["patterns"]
+    expected = jax.nn.softmax(dynamics.pattern_logits(config, found)) @ jnp.nan_to_num(patterns)
+    return jnp.where(jnp.isnan(patterns[0]), change, expected / scales["change_std"])
+
+
 def _many_step(models: Models, union: Dataset, held_out: np.ndarray, errors: Errors) -> Errors:
     """Follow logged actions in each member from held-out states and compare with what was logged."""
     ends = (union.episode_starts + union.episode_lengths)[union.episode_of[held_out]]
@@ -208,14 +175,16 @@ def _many_step(models: Models, union: Dataset, held_out: np.ndarray, errors: Err
     rows = starts[None] + np.arange(length)[:, None]  # [T, M]
     actions = jnp.asarray(models.scales.spec.encode_actions(union.actions[rows]))
     truth = jnp.asarray(union.next_observations[rows])
-    scales, obs_dim = models.scales, models.obs_dim
+    scales = models.scales
+    changing = np.isnan(scales.patterns[0]) if len(scales.patterns) else np.ones(models.obs_dim, bool)
 
     def member(layers: Any) -> jax.Array:
         def one(state: jax.Array, xs: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
             acted, logged = xs
             inputs = jnp.concatenate([(state - scales.obs_mean) / scales.obs_std, acted], -1)
-            change = models.predict(layers, inputs, "float32")[..., :obs_dim] * scales.change_std + scales.change_mean
-            state = jnp.clip(state + change, scales.state_low, scales.state_high)
+            told = outlook(models.config, vars(scales), models.predict(layers, inputs, "float32"))
+            change = told * scales.change_std + scales.change_mean
+            state = jnp.clip(jnp.where(changing, state, 0.0) + change, scales.state_low, scales.state_high)
             return state, jnp.sqrt(jnp.square((state - logged) / scales.obs_std).mean())
 
         return jax.lax.scan(one, jnp.asarray(union.observations[starts]), (actions, truth))[1]

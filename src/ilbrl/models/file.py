@@ -46,6 +46,10 @@ class Scales:
     num_actions: np.ndarray = field(default_factory=lambda: np.zeros((), np.int64))  # [] 0: actions are real-valued
     levels: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.float32))
     """[obs_dim, L] the values of observations that have few of them (one-hot, ordinal), NaN elsewhere; [0, 0]: none."""
+    patterns: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.float32))
+    """[C, obs_dim] the combinations of such values, NaN for other observations; [0, 0]: none, or too many."""
+    end_reward: np.ndarray = field(default_factory=lambda: np.array([0.0, 1.0, 0.0, 0.0], np.float32))
+    """[4] as `reward`, of steps that end an episode; unused where these are like all others."""
 
     @property
     def spec(self) -> Spec:
@@ -123,7 +127,7 @@ class Models:
             depth = len(config.hidden) + 1
             names = ("w", "b", "scale", "shift")
             layers = tuple({n: arrays[f"{n}{i}"] for n in names if f"{n}{i}" in arrays} for i in range(depth))
-            younger = {"num_actions", "levels"}  # than the format
+            younger = {"num_actions", "levels", "patterns", "end_reward"}  # than the format
             needed = set(Scales.__dataclass_fields__) - (younger - set(arrays))
             scales = Scales(**{name: arrays[name] for name in needed})
             models = Models(layers, config, scales, int(header["horizon"]), errors, tuple(header["sources"]))

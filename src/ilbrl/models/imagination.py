@@ -33,10 +33,10 @@ from ilbrl.learning.config import between, check
 from ilbrl.learning.loggers import Log
 from ilbrl.learning.population import MOST_UPDATES, require_seeds
 from ilbrl.models import acting
-from ilbrl.models.dynamics import SIZES, Size, size_for_this_machine
-from ilbrl.models.ensemble import MEMBERS, spread, train
+from ilbrl.models.dynamics import SIZES, Config, Size, size_for_this_machine
+from ilbrl.models.ensemble import MEMBERS, outlook, spread, train
 from ilbrl.models.file import Models
-from ilbrl.models.rollouts import constants_of, in_network_units, next_state
+from ilbrl.models.rollouts import constants_of, drawn_pattern, in_network_units, next_state
 from ilbrl.policy import Policy
 from ilbrl.rewards import LOGGED
 
@@ -154,7 +154,7 @@ def imagined_steps(
     episodes = max(1, rows // (settings.steps * len(teachers)))
     starts = _starts(logs, len(teachers) * episodes, rng).reshape(len(teachers), episodes, -1)
     shape, stacked, constants = acting.shape_of(teachers[0]), acting.stack(teachers), constants_of(models)
-    game = Game(models.predict, models.config.dtype, settings.steps, models.config.ends)
+    game = Game(models.predict, models.config, settings.steps)
     parts = []
     with progress("imagining", starts.shape[0] * episodes, "episodes", quiet) as advance:
         for first in range(0, episodes, AT_A_TIME):
@@ -178,9 +178,8 @@ class Game(NamedTuple):
     """Static parts of the program."""
 
     predict: Any
-    dtype: str
+    config: Config
     steps: int
-    learned_end: bool
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -200,16 +199,18 @@ def _imagine(shape, game, stacked, constants, starts, member, noise, key):
 
     def one(carry, t):
         state, alive = carry
-        keys = jax.random.split(jax.random.fold_in(key, t), len(state))
+        step_key = jax.random.fold_in(key, t)
+        keys = jax.random.split(step_key, len(state))
         actions = jax.vmap(act)(stacked, state, keys)
         inputs = jnp.concatenate(in_network_units(constants, state, actions, chosen), -1)
         flat = inputs.reshape(-1, inputs.shape[-1])
-        every = jax.vmap(lambda layers: game.predict(layers, flat, game.dtype))(constants["layers"])
-        doubt = spread(every[..., :obs_dim]).reshape(alive.shape)
+        every = jax.vmap(lambda layers: game.predict(layers, flat, game.config.dtype))(constants["layers"])
+        doubt = spread(outlook(game.config, constants, every)).reshape(alive.shape)
         every = every.reshape(len(every), *alive.shape, -1)
         own = jnp.take_along_axis(every, member[None, ..., None], 0)[0]
-        _, following = next_state(constants, state, own[..., :obs_dim])
-        ends = own[..., -1] > 0 if game.learned_end else jnp.zeros(alive.shape, bool)
+        pattern = drawn_pattern(game.config, own, jax.random.fold_in(step_key, len(state)))
+        _, following = next_state(constants, state, own[..., :obs_dim], pattern)
+        ends = own[..., -1] > 0 if game.config.ends else jnp.zeros(alive.shape, bool)
         takes_place = alive & (doubt <= limit)
         return (following, takes_place & ~ends), (state, actions, following, ends, takes_place)
 

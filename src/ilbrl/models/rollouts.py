@@ -10,9 +10,11 @@ Each member k plays every policy, from the same logged initial states, for the l
 u is the members' disagreement about the next state, divided by its median on held-out rows: what the models do not
 know costs. ε is Gaussian with the standard deviation that predictions miss on held-out rows: a policy that only a
 perfect course of events keeps upright falls. The same ε meets every policy. e_k is the learned chance of an end, or the
-user's function. Numbers that take few values in the logs (one-hot, ordinal) take the nearest of them after every step.
-The learned reward is clipped to what the logs show; a `score` of states and actions may take its place, where logs
-carry no rewards.
+user's function. Numbers that take few values in the logs (flags, one-hot, ordinal) keep to them: the next pattern of
+their values is drawn by its predicted chance, with the same luck for every policy; where there are too many patterns,
+each number takes the nearest of its values. A step that may end the episode earns its reward and its last reward,
+each with its chance, where the models learned these apart. The learned reward is clipped to what the logs show; a
+`score` of states and actions may take its place, where logs carry no rewards.
 
 A member plays alone. Where models are small, each has faults of its own that end episodes which last in truth: then
 rollout k may follow the mean of all members but k (`averaged`), in which such faults are smaller.
@@ -36,7 +38,8 @@ import numpy as np
 from ilbrl.base.errors import IlbrlError
 from ilbrl.base.progress import progress
 from ilbrl.models import acting
-from ilbrl.models.ensemble import spread
+from ilbrl.models.dynamics import Config, pattern_logits
+from ilbrl.models.ensemble import outlook, spread
 from ilbrl.models.file import Models, Predict
 from ilbrl.policy import Policy
 
@@ -73,7 +76,7 @@ class Game(NamedTuple):
     """What is the same for every policy; static parts of the program."""
 
     predict: Predict
-    dtype: str
+    config: Config
     horizon: int
     sampled: bool
     score: Score | None
@@ -124,7 +127,7 @@ def rollout(
     learned_end = end is True and models.config.ends
     game = Game(
         models.predict,
-        models.config.dtype,
+        models.config,
         horizon,
         sampled,
         score,
@@ -199,34 +202,59 @@ def in_network_units(
     return (state - constants["obs_mean"]) / constants["obs_std"], scaled
 
 
-def next_state(constants: Mapping[str, Any], state: jax.Array, change: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The state that a predicted change leads to, and the same within the range of the logs."""
+def next_state(
+    constants: Mapping[str, Any], state: jax.Array, change: jax.Array, pattern: jax.Array | None = None
+) -> tuple[jax.Array, jax.Array]:
+    """The state that a predicted change leads to, and the same within the range of the logs.
+
+    pattern: […] the number of the next one (`Scales.patterns`); None: there are none.
+    """
     following = state + change * constants["change_std"] + constants["change_mean"]
-    following = nearest_level(following, constants["levels"])
+    if pattern is None:
+        following = nearest_level(following, constants["levels"])
+    else:
+        values = constants["patterns"][pattern]
+        following = jnp.where(jnp.isnan(values), following, values)
     return following, jnp.clip(following, constants["state_low"], constants["state_high"])
+
+
+def in_units(found: jax.Array, scale: jax.Array) -> jax.Array:
+    """A predicted reward in the units of the logs, and within what they show; `scale` as `Scales.reward`."""
+    mean, std, low, high = scale
+    return jnp.clip(found * std + mean, low, high)
+
+
+def drawn_pattern(config: Config, found: jax.Array, key: jax.Array, lead: int = 0) -> jax.Array | None:
+    """[…] numbers of patterns, drawn by their chances; alike along the first `lead` axes. None: there are none."""
+    if not config.patterns:
+        return None
+    logits = pattern_logits(config, found)
+    return (logits + jax.random.gumbel(key, logits.shape[lead:])).argmax(-1)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _play(shape, game, stacked, key, constants, starts, penalty, noise, gamma):
     """[6, P, K, M] the fields of `Imagined`."""
     members, count = len(constants["layers"][0]["w"]), len(starts)
-    reward_mean, reward_std, reward_low, reward_high = constants["reward"]
+    _, reward_std, reward_low, _ = constants["reward"]
     policies, obs_dim = len(stacked.obs_mean), starts.shape[-1]
     batch = (policies, members, count)
     too_strange = STRANGE * constants["high_disagreement"] / constants["typical_disagreement"]
     least = jnp.minimum(reward_low, 0.0) if game.score is None else 0.0
     remaining = jnp.sum(gamma ** jnp.arange(FIRST_STEPS, game.horizon))  # discounted steps after the first
 
+    dtype = game.config.dtype
+
     def model(x: jax.Array) -> tuple[jax.Array, jax.Array]:
         """[K, P·M, in] inputs → what each rollout follows [K, P·M, out] and the disagreement [K, P·M]."""
         if not game.disagree:
-            return jax.vmap(lambda one, own: game.predict(one, own, game.dtype))(constants["layers"], x), x[..., 0] * 0
+            return jax.vmap(lambda one, own: game.predict(one, own, dtype))(constants["layers"], x), x[..., 0] * 0
         flat = x.reshape(-1, x.shape[-1])
-        every = jax.vmap(lambda one: game.predict(one, flat, game.dtype))(constants["layers"])
+        every = jax.vmap(lambda one: game.predict(one, flat, dtype))(constants["layers"])
         every = every.reshape(members, members, -1, every.shape[-1])
         own = every[jnp.arange(members), jnp.arange(members)]
         own = (every.sum(0) - own) / (members - 1) if game.averaged else own
-        return own, spread(every[..., :obs_dim]) / constants["typical_disagreement"]
+        return own, spread(outlook(game.config, constants, every)) / constants["typical_disagreement"]
 
     def act(policy: Any, observations: jax.Array, key: jax.Array) -> jax.Array:
         flat = observations.reshape(-1, obs_dim)
@@ -244,9 +272,16 @@ def _play(shape, game, stacked, key, constants, starts, penalty, noise, gamma):
         doubt = doubt.reshape(members, policies, count).swapaxes(0, 1)
         missed = constants["residual_std"] * jax.random.normal(noise_key, (members, count, obs_dim))
         change = own[..., :obs_dim] + noise * missed
-        following, within = next_state(constants, state, change)
+        pattern = drawn_pattern(game.config, own, jax.random.fold_in(noise_key, 1), lead=1)
+        following, within = next_state(constants, state, change, pattern)
+        if game.end is not None:
+            survives = ~game.end(state, actions, within)
+        else:
+            survives = jax.nn.sigmoid(-own[..., -1]) if game.learned_end else 1.0
         if game.score is None:
-            reward = jnp.clip(own[..., obs_dim] * reward_std + reward_mean, reward_low, reward_high)
+            reward = in_units(own[..., obs_dim], constants["reward"])
+            if game.config.end_rewards:
+                reward += (1 - survives) * (in_units(own[..., obs_dim + 1], constants["end_reward"]) - reward)
             unit = reward_std
         else:
             reward, unit = game.score(standard, scaled), SCORE_UNIT
@@ -254,10 +289,7 @@ def _play(shape, game, stacked, key, constants, starts, penalty, noise, gamma):
         gained = jnp.stack([reward - penalty * unit * doubt, reward, jnp.ones(batch), doubt, clipped * 1.0])
         weights = jnp.stack([discount, discount, 1.0, 1.0, 1.0])[:, None, None, None]
         totals = totals + alive * weights * gained
-        if game.end is not None:
-            alive = alive * ~game.end(state, actions, within)
-        elif game.learned_end:
-            alive = alive * jax.nn.sigmoid(-own[..., -1])
+        alive = alive * survives
         mean_doubt = (totals[3] / totals[2]).mean(-1, keepdims=True)
         stopped = 1.0 * (mean_doubt > too_strange) * (t == FIRST_STEPS - 1)
         totals = totals.at[:2].add(alive * stopped * least * remaining)
