@@ -6,8 +6,7 @@ Each member is an MLP f with LayerNorm and SiLU. Inputs are the standardised obs
     Δ    (s′ − s) / σ_Δ per dimension, less its mean
     r    the standardised reward; absent where the logs carry none
     R    the same of a step that ends the episode; absent where such rewards are like all others
-    p    logits of the patterns: combinations of values that numbers with few values take (flags, one-hot, ordinal);
-         absent where there are no such numbers, or too many combinations
+    p    logits of the patterns: combinations of flags and one-hot numbers; absent where there are none, or too many
     e    the logit of "the episode ends here"; absent where no logged episode ends in a terminal
 
     L = mean_d (Δ_d − f_Δd)² + (r − f_r)² + CE(p, f_p) + c · BCE(e, f_e)          f_R for f_r where the episode ends
@@ -60,7 +59,7 @@ class Config:
     end_rewards: bool = False
     """Whether the reward of a last step is predicted apart."""
     patterns: int = 0
-    """Combinations of values that numbers with few values take; 0: there are no such numbers, or too many."""
+    """Combinations of flags and one-hot numbers that there are; 0: none, or too many to predict."""
     dtype: str = "float32"
 
 

@@ -156,14 +156,14 @@ def spread(changes: Any) -> jax.Array:
 
 
 def outlook(config: Config, scales: Mapping[str, Any], found: Any) -> Any:
-    """[…, outputs] → […, obs_dim] the expected change of state; of numbers in patterns the expected value, in the same
-    units."""
+    """[…, outputs] → […, obs_dim] the expected change of state in its own units; of numbers in patterns the expected
+    value, in standard deviations."""
     change = found[..., : len(scales["obs_mean"])]
     if not config.patterns:
         return change
     patterns = scales["patterns"]
     expected = jax.nn.softmax(dynamics.pattern_logits(config, found)) @ jnp.nan_to_num(patterns)
-    return jnp.where(jnp.isnan(patterns[0]), change, expected / scales["change_std"])
+    return jnp.where(jnp.isnan(patterns[0]), change, expected / scales["obs_std"])
 
 
 def _many_step(models: Models, union: Dataset, held_out: np.ndarray, errors: Errors) -> Errors:
@@ -176,7 +176,6 @@ def _many_step(models: Models, union: Dataset, held_out: np.ndarray, errors: Err
     actions = jnp.asarray(models.scales.spec.encode_actions(union.actions[rows]))
     truth = jnp.asarray(union.next_observations[rows])
     scales = models.scales
-    changing = np.isnan(scales.patterns[0]) if len(scales.patterns) else np.ones(models.obs_dim, bool)
 
     def member(layers: Any) -> jax.Array:
         def one(state: jax.Array, xs: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
@@ -184,7 +183,10 @@ def _many_step(models: Models, union: Dataset, held_out: np.ndarray, errors: Err
             inputs = jnp.concatenate([(state - scales.obs_mean) / scales.obs_std, acted], -1)
             told = outlook(models.config, vars(scales), models.predict(layers, inputs, "float32"))
             change = told * scales.change_std + scales.change_mean
-            state = jnp.clip(jnp.where(changing, state, 0.0) + change, scales.state_low, scales.state_high)
+            following = state + change
+            if models.config.patterns:
+                following = jnp.where(np.isnan(scales.patterns[0]), following, told * scales.obs_std)
+            state = jnp.clip(following, scales.state_low, scales.state_high)
             return state, jnp.sqrt(jnp.square((state - logged) / scales.obs_std).mean())
 
         return jax.lax.scan(one, jnp.asarray(union.observations[starts]), (actions, truth))[1]

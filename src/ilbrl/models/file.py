@@ -47,7 +47,7 @@ class Scales:
     levels: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.float32))
     """[obs_dim, L] the values of observations that have few of them (one-hot, ordinal), NaN elsewhere; [0, 0]: none."""
     patterns: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.float32))
-    """[C, obs_dim] the combinations of such values, NaN for other observations; [0, 0]: none, or too many."""
+    """[C, obs_dim] the combinations of observations that have two values, NaN for others; [0, 0]: none, or too many."""
     end_reward: np.ndarray = field(default_factory=lambda: np.array([0.0, 1.0, 0.0, 0.0], np.float32))
     """[4] as `reward`, of steps that end an episode; unused where these are like all others."""
 

@@ -5,7 +5,8 @@ Models of the dynamics (`models.ensemble`) know more: they can be asked from any
 
     teachers   ILBRL on D_E ∪ D_X, several seeds with the usual λ and with a larger one
     D_I        their actions, with a little noise, from states of D_E and of D_X (one half each), for a few steps; each
-               episode in one model, and cut where the models disagree more than they ever do on logged steps
+               episode in one model, and cut where the models disagree more than they ever do on logged steps. Discrete
+               actions are drawn, and so are ends then; else an episode ends where that is more likely than not
     round 2    teachers that learn from D_E ∪ D_X ∪ D_I, and their imagined steps beside those of round 1
 
 Whoever then learns from D_E ∪ D_X ∪ D_I rewards and weights imagined steps as it does all others: those that stay close
@@ -210,7 +211,8 @@ def _imagine(shape, game, stacked, constants, starts, member, noise, key):
         own = jnp.take_along_axis(every, member[None, ..., None], 0)[0]
         pattern = drawn_pattern(game.config, own, jax.random.fold_in(step_key, len(state)))
         _, following = next_state(constants, state, own[..., :obs_dim], pattern)
-        ends = own[..., -1] > 0 if game.config.ends else jnp.zeros(alive.shape, bool)
+        limits = jax.random.logistic(jax.random.fold_in(step_key, len(state) + 1), alive.shape) if chosen else 0.0
+        ends = own[..., -1] > limits if game.config.ends else jnp.zeros(alive.shape, bool)
         takes_place = alive & (doubt <= limit)
         return (following, takes_place & ~ends), (state, actions, following, ends, takes_place)
 

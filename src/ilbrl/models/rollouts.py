@@ -10,9 +10,9 @@ Each member k plays every policy, from the same logged initial states, for the l
 u is the members' disagreement about the next state, divided by its median on held-out rows: what the models do not
 know costs. ε is Gaussian with the standard deviation that predictions miss on held-out rows: a policy that only a
 perfect course of events keeps upright falls. The same ε meets every policy. e_k is the learned chance of an end, or the
-user's function. Numbers that take few values in the logs (flags, one-hot, ordinal) keep to them: the next pattern of
-their values is drawn by its predicted chance, with the same luck for every policy; where there are too many patterns,
-each number takes the nearest of its values. A step that may end the episode earns its reward and its last reward,
+user's function. Numbers that take few values in the logs (ordinal) take the nearest of them after every step. Flags and
+one-hot numbers take the values of a pattern (`models.scales`) that is drawn by its predicted chance, with the same luck
+for every policy. A step that may end the episode earns its reward and its last reward,
 each with its chance, where the models learned these apart. The learned reward is clipped to what the logs show; a
 `score` of states and actions may take its place, where logs carry no rewards.
 
@@ -210,9 +210,8 @@ def next_state(
     pattern: […] the number of the next one (`Scales.patterns`); None: there are none.
     """
     following = state + change * constants["change_std"] + constants["change_mean"]
-    if pattern is None:
-        following = nearest_level(following, constants["levels"])
-    else:
+    following = nearest_level(following, constants["levels"])
+    if pattern is not None:
         values = constants["patterns"][pattern]
         following = jnp.where(jnp.isnan(values), following, values)
     return following, jnp.clip(following, constants["state_low"], constants["state_high"])

@@ -1,9 +1,9 @@
 """What the logs show about observations and rewards, and the columns that models learn from.
 
-Most numbers of an observation change a little from step to step, and models predict the change. Some take few values:
-flags, one-hot categories, small counts. Together these take few combinations, called patterns here, and models predict
-which pattern comes next. (Where there are more than `FEW_PATTERNS`, models predict changes as for all other numbers,
-and rollouts take the nearest value.)
+Most numbers of an observation change a little from step to step, and models predict the change. Where such a number has
+few values (a small count), rollouts take the nearest. Flags and one-hot categories have two values each, and together
+few combinations, called patterns here: models predict which pattern comes next. (Where there are more patterns than
+`FEW_PATTERNS`, flags are treated as small counts are.)
 
 A last step may earn what no other step does: a prize, or the price of a crash. Such rewards have scales of their own,
 for among all others they would look like errors of measurement.
@@ -104,11 +104,10 @@ def _levels(union: Dataset) -> np.ndarray:
 
 
 def _patterns(union: Dataset, levels: np.ndarray) -> np.ndarray:
-    """[C, obs_dim] the combinations that columns with `levels` take, NaN for other columns; [0, 0]: none, too many."""
+    """[C, obs_dim] the combinations of columns that have two `levels`, NaN for others; [0, 0]: none, or too many."""
     nothing = np.zeros((0, 0), np.float32)
-    if not levels.size:
+    if not levels.size or not (few := (~np.isnan(levels)).sum(1) == 2).any():
         return nothing
-    few = ~np.isnan(levels).all(1)
     found = np.unique(np.concatenate([union.observations[:, few], union.next_observations[:, few]]), axis=0)
     if len(found) > FEW_PATTERNS:
         return nothing
