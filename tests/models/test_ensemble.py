@@ -13,6 +13,7 @@ from ilbrl.base.errors import IlbrlError
 from ilbrl.learning.batches import Batch
 from ilbrl.models import dynamics
 from ilbrl.models.ensemble import _rows, default_shares
+from ilbrl.models.scales import ends_are_unlike, scales_of
 
 SMALL = dynamics.Config(updates=1000.0, batch_size=64, held_out_batch=32, hidden=(32,), lr=3e-3, smoothing=0.02)
 
@@ -73,21 +74,72 @@ def models_data(observations, actions, following, **columns):
     )  # fmt: skip
 
 
-def test_loss_is_the_equation():
+@pytest.mark.parametrize("more", [{}, {"end_rewards": True, "patterns": 3}], ids=["plain", "ends and patterns apart"])
+def test_loss_is_the_equation(more):
     rng = np.random.default_rng(0)
-    cfg = dynamics.Config(hidden=(), end_weight=0.7)
-    w, b = rng.normal(size=(3, 4)), rng.normal(size=4)
+    cfg = dynamics.Config(hidden=(), end_weight=0.7, **more)
+    outputs = dynamics.outputs(cfg, obs_dim=2)
+    w, b = rng.normal(size=(3, outputs)), rng.normal(size=outputs)
     s, a, change, r = rng.normal(size=(6, 2)), rng.normal(size=(6, 1)), rng.normal(size=(6, 2)), rng.normal(size=6)
-    continues = np.array([1, 1, 0, 1, 0, 1.0])
+    continues, following = np.array([1, 1, 0, 1, 0, 1.0]), np.array([0, 2, 1, 1, 0, 2])
     found = np.hstack([s, a]) @ w + b
-    p = 1 / (1 + np.exp(-found[:, 3]))
-    truth = ((found[:, :2] - change) ** 2).mean() + ((found[:, 2] - r) ** 2).mean()
+    p = 1 / (1 + np.exp(-found[:, -1]))
+    reward = np.where(continues == 0, found[:, 3], found[:, 2]) if more else found[:, 2]
+    truth = ((found[:, :2] - change) ** 2).mean() + ((reward - r) ** 2).mean()
     truth -= 0.7 * ((1 - continues) * np.log(p) + continues * np.log(1 - p)).mean()
+    if more:
+        chances = np.exp(found[:, 4:7]) / np.exp(found[:, 4:7]).sum(1, keepdims=True)
+        truth -= np.log(chances[np.arange(6), following]).mean()
+        change = np.column_stack([change, following])
     batch = Batch(
         *(jnp.asarray(x, jnp.float32) for x in (s, a, change, continues)), rewards=jnp.asarray(r, jnp.float32)
     )
     layers = ({"w": jnp.asarray(w, jnp.float32), "b": jnp.asarray(b, jnp.float32)},)
     assert float(dynamics.loss(layers, cfg, batch)) == pytest.approx(truth, rel=1e-5)
+
+
+def alarms(episodes: int = 300, chance: float = 0.1, price: float = -50.0):
+    """A flag is raised with a small chance; one step later the episode ends, at a price. Other steps earn 1."""
+    rng, rows = np.random.default_rng(0), []
+    for _ in range(episodes):
+        raised, place = 0.0, rng.normal()
+        for t in range(40):
+            following = 1.0 if raised else float(rng.random() < chance)
+            rows.append(([place, raised], [place, following], price if raised else 1.0, raised, t == 39 and not raised))
+            if raised:
+                break
+            raised = following
+    observations, following, rewards, ends, cut = (np.array(column, np.float32) for column in zip(*rows))
+    actions = np.zeros((len(rows), 1), np.float32)
+    return models_data(observations, actions, following, rewards=rewards, terminals=ends, timeouts=cut)
+
+
+def test_a_rare_event_comes_to_pass_and_its_price_is_paid():
+    """The mean of a flag that is raised once in ten steps is never near 1, and the price an outlier of the rewards."""
+    learned = models.train([alarms()], SMALL, members=2, quiet=True)
+    starts = np.column_stack([np.linspace(-1, 1, 300), np.zeros(300)]).astype(np.float32)
+    played = models.rollout([steady(0.0)], learned, starts, 40, penalty=0.0, noise=0.0, quiet=True)
+    lived = (1 - 0.9**40) / 0.1  # steps without the flag
+    assert played.values[0] == pytest.approx(lived - 50 * (1 - 0.9**39), abs=2.0)
+    assert played.lengths.mean() == pytest.approx(lived + 1 - 0.9**39, abs=0.8)
+
+
+def test_flags_have_patterns_and_measurements_and_small_counts_have_none():
+    data = alarms(episodes=20)
+    count = (np.arange(len(data)) % 5).astype(np.float32)
+    both = (np.column_stack([rows, count]) for rows in (data.observations, data.next_observations))
+    counted = scales_of(
+        models_data(next(both), data.actions, next(both), terminals=data.terminals, timeouts=data.timeouts)
+    )
+    np.testing.assert_array_equal(counted.patterns, [[np.nan, 0, np.nan], [np.nan, 1, np.nan]])
+    assert np.isfinite(counted.levels[2]).sum() == 5
+    assert not scales_of(linear_logs()).patterns.size
+
+
+def test_last_rewards_are_a_kind_of_their_own_only_where_they_are_far_from_others():
+    assert ends_are_unlike(alarms(episodes=20))
+    assert not ends_are_unlike(alarms(episodes=20, price=1.0))
+    assert not ends_are_unlike(linear_logs())
 
 
 def test_the_rate_follows_a_cosine():
@@ -176,6 +228,11 @@ def test_saved_models_come_back_and_damage_is_named(learned, tmp_path):
         (lambda m: {"scales": replace(m.scales, obs_std=0 * m.scales.obs_std)}, "above 0"),
         (lambda m: {"config": replace(m.config, hidden=(8,) * 5)}, "does not fit"),
         (lambda m: {"config": replace(m.config, rewards=False)}, "layer 1 does not fit"),
+        (lambda m: {"scales": replace(m.scales, patterns=np.zeros((3, 2), np.float32))}, "patterns: not 0 rows"),
+        (
+            lambda m: {"scales": replace(m.scales, end_reward=np.full(4, np.nan, np.float32))},
+            "end_reward: not 4 finite",
+        ),
         (lambda m: {"horizon": 0}, "above 0"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from tests.models.conftest import A, B, exact_models, linear_logs, steady
@@ -11,6 +12,7 @@ from ilbrl.agents import AGENTS
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import from_arrays
 from ilbrl.models.imagination import Imagination, imagine, imagined_steps
+from ilbrl.policy import Policy
 
 TEACHERS = (steady(0.3), steady(-0.5))
 STILL = Imagination(steps=7, rows=280, noise=0.0, size="small")
@@ -50,6 +52,31 @@ def test_an_episode_ends_where_its_model_says_so():
     assert not (found.terminals & found.timeouts).any()
     lasts = found.episode_starts + found.episode_lengths - 1
     assert (found.terminals | found.timeouts)[lasts].all()
+
+
+def test_with_discrete_actions_ends_and_flags_are_drawn_by_their_chances():
+    """An end that is never more likely than not still happens; the second number is a flag, raised with chance 0.7."""
+
+    def predict(layers, inputs, dtype):
+        del layers, dtype
+        outputs = jnp.array([0.0, 0.0, jnp.log(0.3), jnp.log(0.7), jnp.log(0.25 / 0.75)])
+        return jnp.broadcast_to(outputs, (*inputs.shape[:-1], 5))
+
+    patterns = np.array([[np.nan, 0], [np.nan, 1]], np.float32)
+    exact = exact_models(end_bias=0.0)
+    models = replace(
+        exact,
+        predict=predict,
+        config=replace(exact.config, rewards=False, patterns=2),
+        scales=replace(exact.scales, patterns=patterns, num_actions=np.asarray(2)),
+    )
+    chooses = Policy(((np.zeros((2, 2)), np.zeros(2)),), np.zeros(1), np.ones(1), "categorical")
+    logs = replace(linear_logs(), actions=np.arange(2000) % 2, action_low=None, action_high=None)
+    found = steps_of(models, [chooses], [logs], replace(STILL, rows=7000))
+    assert found.terminals.mean() == pytest.approx(0.25, abs=0.03)
+    assert set(found.next_observations[:, 1]) == {0, 1}
+    assert found.next_observations[:, 1].mean() == pytest.approx(0.7, abs=0.03)
+    np.testing.assert_array_equal(found.next_observations[:, 0], found.observations[:, 0])
 
 
 def test_an_episode_happens_in_one_model():

@@ -149,6 +149,10 @@ def _require_fitting(models: Models) -> None:
     for name in ("obs_mean", "obs_std", "change_mean", "change_std", "state_low", "state_high", "residual_std"):
         if getattr(scales, name).shape != sizes or not np.isfinite(getattr(scales, name)).all():
             raise ValueError(f"{name}: not {models.obs_dim} finite numbers")
+    if scales.end_reward.shape != (4,) or not np.isfinite(scales.end_reward).all():
+        raise ValueError("end_reward: not 4 finite numbers")
+    if len(scales.patterns) != models.config.patterns or (len(scales.patterns) and scales.patterns.shape[1:] != sizes):
+        raise ValueError(f"patterns: not {models.config.patterns} rows of {models.obs_dim} numbers")
     if not (scales.obs_std > 0).all() or models.horizon < 1:
         raise ValueError("obs_std and horizon are above 0")
     wanted = jax.eval_shape(lambda key: dynamics.init(models.config, scales.spec, key).best, jax.random.key(0))
