@@ -17,9 +17,8 @@ STUDY = Path(__file__).parents[2] / "studies" / "discrete.toml"
 SMALLER = {
     'task = "cartpole"': 'task = "clinic"', ":6000steps": ":600steps", ":50000steps": ":900steps",
     "configurations = 12": "configurations = 1", "hidden = [64, 64]": "hidden = [8, 8]",
-    "batch_size = 128": "batch_size = 16", "updates = 10_000": "updates = 20", "updates = 6_000": "updates = 20",
-    "members = 3": "members = 2",
-    "hidden = [128, 128]": "hidden = [8, 8]", "episodes = 50": "episodes = 5",
+    "batch_size = 128": "batch_size = 16", "updates = 10_000": "updates = 20", "episodes = 50": "episodes = 5",
+    'settings.size = "small"': "settings = {size = 'small', members = 2, updates = 20, hidden = [8, 8]}",
 }  # fmt: skip
 
 

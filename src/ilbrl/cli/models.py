@@ -156,7 +156,9 @@ def _show(learned: Any, file: Path, values: dict[str, Any], json: bool) -> None:
     from rich.table import Table
 
     console = Console(highlight=False, soft_wrap=True)
-    predicts = ["the change of state", *["reward"] * learned.config.rewards, *["end"] * learned.config.ends]
+    learns = learned.config
+    predicts = ["the change of state", *["flags"] * bool(learns.patterns), *["reward"] * learns.rewards]
+    predicts += [*["reward of the last step"] * learns.end_rewards, *["end"] * learns.ends]
     console.print(
         f"[bold]{escape(str(file))}[/bold]  {learned.members} models of"
         f" {escape(printable(' + '.join(learned.sources)))}; they predict"
