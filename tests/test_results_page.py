@@ -102,10 +102,19 @@ def test_no_candidate_was_played_before_selection():
 def test_the_tables_of_discrete_actions():
     page, folder = set((DOCS / "discrete.md").read_text().splitlines()), DOCS / "results" / "discrete"
     assert set(discrete_actions.table(folder)) <= page
-    runs = read_runs([folder / "studies" / task for task in ("cartpole", "acrobot", "lunarlander", "clinic")])
+    seeds = json.loads((folder / "lunarlander-2ep.json").read_text())["seeds"].values()
+    apart = np.array([seed["ilbrl"]["score"] - seed["bc"]["score"] for seed in seeds])
+    half_width = 1.96 * apart.std(ddof=1) / np.sqrt(len(apart))
+    said = f"({apart.mean():.1f} ± {half_width:.1f})".replace("-", "−")
+    assert said in "\n".join(page)
+    assert (apart > 0).sum() == 2
+    studies = ("cartpole", "acrobot", "clinic", "lunarlander", "lunarlander-32", "lunarlander-33")
+    runs = read_runs([folder / "studies" / study for study in studies])
     assert {*study_regret.of_ilbrl(runs), *study_regret.of_every_algorithm(runs), *study_regret.between(runs)} <= page
     assert all(run.audit.environment_calls["candidates_before_selection"] == 0 for run in runs)
     assert all(len(selection_regret(run)["ilbrl"].configurations) == 12 for run in runs)
+    earlier = read_runs([folder / "studies" / "earlier" / "lunarlander"])
+    assert "| lunarlander | 58.6 | 79.8 | 86.9 | 99.2 | −0.49 |" in study_regret.of_ilbrl(earlier)
 
 
 def test_the_table_of_the_demo():

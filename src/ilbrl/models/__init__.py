@@ -2,6 +2,7 @@
 
 dynamics     the network and its loss, as a learner of THE loop
 ensemble     training; errors on held-out episodes
+scales       what the logs show about observations and rewards: units, flags, last rewards
 file         what an ensemble is, saved and loaded
 acting       policies inside a compiled program
 rollouts     every policy × member × initial state × step as one program
