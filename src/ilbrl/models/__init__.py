@@ -5,6 +5,7 @@ ensemble     training; errors on held-out episodes
 scales       what the logs show about observations and rewards: units, flags, last rewards
 file         what an ensemble is, saved and loaded
 acting       policies inside a compiled program
+stepping     one step: next state, flags and rewards in the units of the logs
 rollouts     every policy × member × initial state × step as one program
 imagination  short episodes in the models as more logs to learn from
 """

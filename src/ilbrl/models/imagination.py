@@ -37,7 +37,7 @@ from ilbrl.models import acting
 from ilbrl.models.dynamics import SIZES, Config, Size, size_for_this_machine
 from ilbrl.models.ensemble import MEMBERS, outlook, spread, train
 from ilbrl.models.file import Models
-from ilbrl.models.rollouts import constants_of, drawn_pattern, in_network_units, next_state
+from ilbrl.models.stepping import constants_of, drawn_pattern, in_network_units, next_state
 from ilbrl.policy import Policy
 from ilbrl.rewards import LOGGED
 

@@ -12,9 +12,9 @@ know costs. ε is Gaussian with the standard deviation that predictions miss on 
 perfect course of events keeps upright falls. The same ε meets every policy. e_k is the learned chance of an end, or the
 user's function. Numbers that take few values in the logs (ordinal) take the nearest of them after every step. Flags and
 one-hot numbers take the values of a pattern (`models.scales`) that is drawn by its predicted chance, with the same luck
-for every policy. A step that may end the episode earns its reward and its last reward,
-each with its chance, where the models learned these apart. The learned reward is clipped to what the logs show; a
-`score` of states and actions may take its place, where logs carry no rewards.
+for every policy. A step that may end the episode earns its reward and its last reward, each with its chance, where the
+models learned these apart. The learned reward is clipped to what the logs show; a `score` of states and actions may
+take its place, where logs carry no rewards.
 
 A member plays alone. Where models are small, each has faults of its own that end episodes which last in truth: then
 rollout k may follow the mean of all members but k (`averaged`), in which such faults are smaller.
@@ -38,9 +38,10 @@ import numpy as np
 from ilbrl.base.errors import IlbrlError
 from ilbrl.base.progress import progress
 from ilbrl.models import acting
-from ilbrl.models.dynamics import Config, pattern_logits
+from ilbrl.models.dynamics import Config
 from ilbrl.models.ensemble import outlook, spread
 from ilbrl.models.file import Models, Predict
+from ilbrl.models.stepping import constants_of, drawn_pattern, in_network_units, in_units, next_state
 from ilbrl.policy import Policy
 
 Score = Callable[[jax.Array, jax.Array], jax.Array]
@@ -170,65 +171,6 @@ def _require_fitting(name: str, policy: Policy, models: Models) -> None:
                 f"policy {name}: has {what} of {own} numbers, and those of the logs have {logged}; is it a policy of"
                 " this task?"
             )
-
-
-def constants_of(models: Models) -> dict[str, Any]:
-    """The models as a compiled program takes them."""
-    spec = models.scales.spec
-    centre, half_range = (np.zeros(1), np.ones(1)) if spec.discrete else spec.action_affine
-    return {
-        "layers": jax.tree.map(jnp.asarray, models.layers),
-        "centre": jnp.asarray(centre, jnp.float32),
-        "half_range": jnp.asarray(half_range, jnp.float32),
-        **{name: jnp.asarray(value) for name, value in vars(models.scales).items()},
-    }
-
-
-def nearest_level(states: jax.Array, levels: jax.Array) -> jax.Array:
-    """[..., obs_dim] states, where numbers that have `levels` (`Scales.levels`) take the nearest of them."""
-    if not levels.size:
-        return states
-    distance = jnp.abs(states[..., None] - levels)
-    nearest = jnp.where(jnp.isnan(distance), jnp.inf, distance).argmin(-1)
-    chosen = jnp.take_along_axis(jnp.broadcast_to(levels, distance.shape), nearest[..., None], -1)[..., 0]
-    return jnp.where(jnp.isnan(levels[:, 0]), states, chosen)
-
-
-def in_network_units(
-    constants: Mapping[str, Any], state: jax.Array, actions: jax.Array, one_hot: bool
-) -> tuple[jax.Array, jax.Array]:
-    """States and actions as models read them; `one_hot` actions go in as they are."""
-    scaled = actions if one_hot else jnp.clip((actions - constants["centre"]) / constants["half_range"], -1, 1)
-    return (state - constants["obs_mean"]) / constants["obs_std"], scaled
-
-
-def next_state(
-    constants: Mapping[str, Any], state: jax.Array, change: jax.Array, pattern: jax.Array | None = None
-) -> tuple[jax.Array, jax.Array]:
-    """The state that a predicted change leads to, and the same within the range of the logs.
-
-    pattern: […] the number of the next one (`Scales.patterns`); None: there are none.
-    """
-    following = state + change * constants["change_std"] + constants["change_mean"]
-    following = nearest_level(following, constants["levels"])
-    if pattern is not None:
-        values = constants["patterns"][pattern]
-        following = jnp.where(jnp.isnan(values), following, values)
-    return following, jnp.clip(following, constants["state_low"], constants["state_high"])
-
-
-def in_units(found: jax.Array, scale: jax.Array) -> jax.Array:
-    """A predicted reward in the units of the logs, and within what they show; `scale` as `Scales.reward`."""
-    mean, std, low, high = scale
-    return jnp.clip(found * std + mean, low, high)
-
-
-def drawn_pattern(config: Config, found: jax.Array, key: jax.Array, lead: int = 0) -> jax.Array | None:
-    """[…] numbers of patterns, drawn by their chances; alike along the first `lead` axes. None: there are none."""
-    if not config.patterns:
-        return None
-    logits = pattern_logits(config, found)
-    return (logits + jax.random.gumbel(key, logits.shape[lead:])).argmax(-1)
 
 
 @partial(jax.jit, static_argnums=(0, 1))

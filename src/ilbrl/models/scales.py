@@ -108,6 +108,8 @@ def _patterns(union: Dataset, levels: np.ndarray) -> np.ndarray:
     nothing = np.zeros((0, 0), np.float32)
     if not levels.size or not (few := (~np.isnan(levels)).sum(1) == 2).any():
         return nothing
+    if len(np.unique(union.observations[:FEWEST_LOOKED_AT, few], axis=0)) > FEW_PATTERNS:  # before all rows are sorted
+        return nothing
     found = np.unique(np.concatenate([union.observations[:, few], union.next_observations[:, few]]), axis=0)
     if len(found) > FEW_PATTERNS:
         return nothing
