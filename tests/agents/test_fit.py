@@ -13,11 +13,12 @@ import pytest
 
 import ilbrl
 from ilbrl.agents import AGENTS
-from ilbrl.agents.fit import fit
+from ilbrl.agents.fit import fit, trainings
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset, save
 from ilbrl.learning import nets
 from ilbrl.learning.spec import Spec
+from ilbrl.policy import committee_of
 
 SMALL = replace(AGENTS["ilbrl"].presets["default"], hidden=(16, 16), batch_size=32)
 
@@ -66,6 +67,51 @@ def test_a_policy_knows_the_range_of_the_rows_it_learned_from(agent, sources):
     seen = np.concatenate([one.observations for one in data[:sources]])
     np.testing.assert_array_equal(policy.obs_low, seen.min(0))
     np.testing.assert_array_equal(policy.obs_high, seen.max(0))
+
+
+def test_a_committee_is_of_trainings_with_seeds_of_their_own(tmp_path):
+    data = logs(100, 0), logs(300, 1)
+    learned = fit("ilbrl", *data, config=SMALL, seeds=[3, 4], committee=3, updates=20, out=tmp_path, quiet=True)
+    assert (learned.seeds, len(learned.policies), len(learned.fitted.diverged_at)) == ([3, 4], 2, 6)
+    alone = fit("ilbrl", *data, config=SMALL, seeds=trainings([SMALL], [3, 4], 3)[1], updates=20, quiet=True)
+    assert len({*alone.seeds}) == 6
+    assert alone.seeds[::3] == [3, 4]
+    x = np.random.default_rng(0).standard_normal((20, 3))
+    for p, (policy, file) in enumerate(zip(learned.policies, learned.files)):
+        expected = committee_of(alone.policies[3 * p : 3 * p + 3])
+        np.testing.assert_array_equal(policy.act(x), expected.act(x))
+        np.testing.assert_array_equal(ilbrl.Policy.load(file).act(x), expected.act(x))
+        assert policy.metadata["committee"] == 3
+    for name, values in learned.metrics.items():
+        if name != "update":
+            np.testing.assert_allclose(values[:, 1], alone.metrics[name][:, 3:].mean(1), rtol=1e-6)
+
+
+def test_a_committee_goes_on_without_those_that_diverged(monkeypatch):
+    from ilbrl.agents import fit as module
+
+    def sick(*args, **kwargs):
+        fitted = module.population_fit(*args, **kwargs)
+        return replace(fitted, diverged_at=np.array([-1, 7, 5, 9], fitted.diverged_at.dtype))
+
+    monkeypatch.setattr(module, "population_fit", module.train, raising=False)
+    monkeypatch.setattr(module, "train", sick)
+    data = logs(100, 0), logs(300, 1)
+    learned = fit("ilbrl", *data, config=SMALL, seeds=2, committee=2, updates=20, quiet=True)
+    assert learned.diverged_at.tolist() == [-1, 9]
+    assert learned.diverged.tolist() == [False, True]
+    assert [policy.metadata["committee"] for policy in learned.policies] == [1, 1]
+    assert [policy.metadata["diverged_at"] for policy in learned.policies] == [-1, 9]
+
+
+def test_a_committee_that_cannot_be_is_refused_before_training():
+    data = logs(100, 0), logs(300, 1)
+    for committee, config, said in (
+        (0, SMALL, "committee: must be between 1 and 100, got 0"),
+        (2, replace(SMALL, actor_layer_norm=True), "committee: must be 1 where actor_layer_norm is on"),
+    ):
+        with pytest.raises(IlbrlError, match=said):
+            fit("ilbrl", *data, config=config, committee=committee, updates=20, quiet=True)
 
 
 def test_other_data_is_not_continued(tmp_path):

@@ -1,4 +1,4 @@
-"""A study whose ILBRL learns from imagined steps: made once, seen by whom it names."""
+"""A study whose ILBRL learns from imagined steps: made once, seen by whom it names. Its policies are committees."""
 
 import json
 from dataclasses import replace
@@ -7,6 +7,7 @@ import pytest
 
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import load
+from ilbrl.policy import Policy
 from ilbrl.study.study import Study, Training
 
 SETTINGS = {"rounds": "1", "rows": "40", "steps": "4", "teachers": "2", "models_updates": "4"}
@@ -14,7 +15,7 @@ SETTINGS = {"rounds": "1", "rows": "40", "steps": "4", "teachers": "2", "models_
 
 @pytest.fixture(scope="module")
 def imagining(tiny):
-    asked = Training(seeds=1, updates=10, imagine=("ilbrl",), imagination=SETTINGS)
+    asked = Training(seeds=1, committee=2, updates=10, imagine=("ilbrl",), imagination=SETTINGS)
     return replace(tiny, search=replace(tiny.search, configurations=1), training=asked)
 
 
@@ -31,6 +32,9 @@ def test_imagined_steps_are_made_once_and_learned_from_by_whom_the_study_names(i
         job = json.loads((path / "job.json").read_text())
         upstream[job["inputs"]["algorithm"]] = {id.partition("-")[0] for id in job["upstream"]}
     assert upstream == {"ilbrl": {"label", "imagine"}, "bc": set()}
+    best = Policy.load(tmp_path / "run" / "policies" / "best.safetensors")
+    assert best.metadata["committee"] == 2
+    assert best.layers[0].units == 2 * best.metadata["config"]["hidden"][0]
     done.clear()
     imagining.run(tmp_path / "run", quiet=True)
     assert done == []

@@ -129,7 +129,7 @@ def test_what_the_doctor_warns_of_is_told_before_anything_is_trained(words, tmp_
     assert " transitions, 1 warning of the doctor (" in said
     assert f"\n    warning: {tmp_path}/cut.csv: the last episode (13 rows, from row 780) is the only one of " in said
     assert re.search(
-        r"\n    about .* ahead on this machine, estimated from a short probe: 2 policies of 40 updates", said
+        r"\n    about .* ahead on this machine, estimated from a short probe: 2 trainings of 40 updates", said
     )
     assert "\n    note: expert: 6 episodes (114 transitions) cannot be divided into parts of whole episodes" in said
 

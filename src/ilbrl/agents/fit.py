@@ -20,32 +20,47 @@ from ilbrl.data import Dataset, same_actions, same_choices
 from ilbrl.data.doctor import require_healthy
 from ilbrl.learning.config import check
 from ilbrl.learning.loggers import Log, json_lines
-from ilbrl.learning.population import Fitted
+from ilbrl.learning.population import Fitted, require_seeds
 from ilbrl.learning.population import fit as train
 from ilbrl.learning.spec import Spec
-from ilbrl.policy import Layer, Policy
+from ilbrl.policy import Layer, Policy, committee_of
 from ilbrl.rewards import Labels, Logits
 
 DIVERGENCE_FACTOR = 100.0
 MOST_SEEDS = 100_000
+LARGEST_COMMITTEE = 100
 
 
 @dataclass(frozen=True)
 class Learned:
-    """A trained population and where it came from; member p is configs[p] with seeds[p]."""
+    """A trained population and where it came from; policy p is configs[p] with seeds[p]."""
 
     agent: str
     policies: list[Policy]
     configs: list[Any]
     seeds: list[int]
-    fitted: Fitted
+    fitted: Fitted  # its members are the trainings: of each policy in turn as many as its committee has
     labels: Labels | Logits | None = field(repr=False, default=None)
     files: list[Path] = field(default_factory=list)  # the policies on disk, where a folder was given
 
     @property
     def diverged(self) -> np.ndarray:
         """[P] bool."""
-        return self.fitted.diverged_at >= 0
+        return self.diverged_at >= 0
+
+    @property
+    def diverged_at(self) -> np.ndarray:
+        """[P] the update at which the last training behind a policy diverged; −1: one is sound."""
+        trainings = self.fitted.diverged_at.reshape(len(self.policies), -1)
+        return np.where((trainings < 0).any(1), -1, trainings.max(1))
+
+    @property
+    def metrics(self) -> dict[str, np.ndarray]:
+        """`update` [T], and [T, P] of each metric: the mean of the trainings behind a policy."""
+        return {
+            name: values if name == "update" else values.reshape(len(values), len(self.policies), -1).mean(-1)
+            for name, values in self.fitted.metrics.items()
+        }
 
 
 def fit(
@@ -56,6 +71,7 @@ def fit(
     config: Any = None,
     preset: str | None = None,
     seeds: int | Sequence[int] = 1,
+    committee: int = 1,
     updates: int = 250_000,
     reward: PerRow | None = None,
     weight: PerRow | None = None,
@@ -73,6 +89,7 @@ def fit(
     config: one configuration or a list of them; by default the agent's `preset`.
     preset: by default `discrete` where actions are discrete and the agent has it, else `default`.
     seeds: how many (0, 1, …), or which.
+    committee: trainings behind each policy; with more than one, they answer together (docs/committees.md).
     reward, weight: your own, in place of the agent's: [N] for the expert's rows and then the logs', or a function that
         makes them of a Dataset of these rows.
     divergence_factor: a member whose mean |Q| exceeds this many times what its rewards allow is frozen and marked.
@@ -93,15 +110,15 @@ def fit(
     seeds = list(range(seeds)) if isinstance(seeds, int) else [int(seed) for seed in seeds]
     if not seeds or not configs:
         raise IlbrlError("nothing to train: give at least one configuration and one seed")
-    members = [(c, seed) for c in configs for seed in seeds]
-    population, member_seeds = [c for c, _ in members], [seed for _, seed in members]
+    population, trained_seeds = trainings(configs, seeds, committee)
+    asked = [(c, seed) for c in configs for seed in seeds]
     if prepared is None:
         require_healthy(logs, expert, warn=warn)
         check(population)
         if out is not None:
             make_folder(Path(out))  # before hours of work for it
         prepared = prepare_within(
-            memory, agent, expert, logs, population, member_seeds, reward=reward, weight=weight, updates=updates,
+            memory, agent, expert, logs, population, trained_seeds, reward=reward, weight=weight, updates=updates,
             warn=warn, quiet=quiet,
         )  # fmt: skip
     elif reward is not None or weight is not None:
@@ -111,7 +128,7 @@ def fit(
     fitted = train(
         solver.learner,
         population,
-        member_seeds,
+        trained_seeds,
         prepared.feed,
         prepared.spec,
         updates,
@@ -144,20 +161,39 @@ def fit(
         if called[0] is not None and called[0] == called[1]:
             origin[name] = list(called[0])
     seen = [data.observations for data in agent.learns_from(expert, logs)]
-    policies = [
-        replace(
-            export(solver, fitted.member(p), prepared.spec),
-            obs_low=np.min([observations.min(0) for observations in seen], axis=0),
-            obs_high=np.max([observations.max(0) for observations in seen], axis=0),
-            metadata={**origin, "config": asdict(c), "seed": seed, "diverged_at": int(fitted.diverged_at[p])},
-        )
-        for p, (c, seed) in enumerate(members)
-    ]
+    low = np.min([observations.min(0) for observations in seen], axis=0)
+    high = np.max([observations.max(0) for observations in seen], axis=0)
+    policies = []
+    for first, (c, seed) in zip(range(0, len(population), committee), asked):
+        every = np.arange(first, first + committee)
+        sound = every[fitted.diverged_at[every] < 0]
+        members = [export(solver, fitted.member(p), prepared.spec) for p in (sound if len(sound) else every[:1])]
+        about = {**origin, "config": asdict(c), "seed": seed}
+        if committee > 1:
+            about["committee"] = len(members)
+        about["diverged_at"] = -1 if len(sound) else int(fitted.diverged_at[every].max())
+        policies.append(replace(committee_of(members), obs_low=low, obs_high=high, metadata=about))
     files = []
     if folder is not None:
         names = [f"policy-config{c}-seed{seed}.safetensors" for c in range(len(configs)) for seed in seeds]
         files = [policy.save(folder / name) for name, policy in zip(names, policies)]
-    return Learned(agent.name, policies, population, member_seeds, fitted, prepared.labels, files)
+    configs, seeds = [c for c, _ in asked], [seed for _, seed in asked]
+    return Learned(agent.name, policies, configs, seeds, fitted, prepared.labels, files)
+
+
+def trainings(configs: Sequence[Any], seeds: Sequence[int], committee: int = 1) -> tuple[list[Any], list[int]]:
+    """The population: a configuration and a seed for every training of every policy's committee.
+
+    The first training has the policy's own seed; those of the others are drawn from it.
+    """
+    require_seeds(seeds)
+    if not 1 <= committee <= LARGEST_COMMITTEE:
+        raise IlbrlError(f"committee: must be between 1 and {LARGEST_COMMITTEE}, got {committee}")
+    if committee > 1 and any(getattr(c, "actor_layer_norm", False) for c in configs):
+        raise IlbrlError("committee: must be 1 where actor_layer_norm is on, which would normalise all members at once")
+    drawn = [np.random.SeedSequence(seed).generate_state(committee - 1).tolist() for seed in seeds]
+    own = [seed for first, others in zip(seeds, drawn) for seed in (first, *others)]
+    return [c for c in configs for _ in own], [*own] * len(configs)
 
 
 def find_agent(agent: str | Agent) -> Agent:

@@ -34,6 +34,8 @@ class TrainOptions:
     """Folder for the policies, metrics.jsonl and the checkpoint; the same command continues there after a crash."""
     seeds: int = 1
     """How many seeds (0, 1, …), trained together as one compiled program."""
+    committee: int = 1
+    """Trainings behind each policy; with more than one, they answer together (docs/committees.md)."""
     updates: int = 250_000
     """Updates of each member. More of them continue a finished run, unless teachers (--imagine) or a discriminator
     (oril, smodice) would learn longer as well."""
@@ -80,6 +82,7 @@ def main(words: list[str]) -> int:
         logs,
         config=config,
         seeds=run.seeds,
+        committee=run.committee,
         updates=run.updates,
         divergence_factor=run.divergence_factor,
         memory=run.memory,
@@ -129,6 +132,7 @@ def _parse(agent: str, words: list[str]) -> tuple[TrainOptions, Any]:
 
 
 def _as_json(learned: Learned) -> dict[str, Any]:
+    metrics = learned.metrics
     return {
         "agent": learned.agent,
         "config": asdict(learned.configs[0]),
@@ -139,10 +143,8 @@ def _as_json(learned: Learned) -> dict[str, Any]:
             {
                 "seed": seed,
                 "policy": str(path),
-                "diverged_at": int(learned.fitted.diverged_at[p]),
-                **{
-                    name: to_plain(values[-1, p]) for name, values in learned.fitted.metrics.items() if name != "update"
-                },
+                "diverged_at": int(learned.diverged_at[p]),
+                **{name: to_plain(values[-1, p]) for name, values in metrics.items() if name != "update"},
             }
             for p, (seed, path) in enumerate(zip(learned.seeds, learned.files))
         ],
@@ -158,7 +160,7 @@ def _as_text(learned: Learned, run: TrainOptions) -> str:
         longer = "" if anew else "more --updates continue, "
         lines = [f"{what}, already done: {run.out} holds them ({longer}another --out starts anew)"]
     else:
-        rate = left * len(learned.policies) / fitted.seconds
+        rate = left * len(fitted.diverged_at) / fitted.seconds
         since = f", the last {left:,} of them" if fitted.done_before else ""
         lines = [f"{what}{since} in {fitted.seconds:,.0f} s ({rate:,.0f} updates/s, compilation included)"]
     for member in _as_json(learned)["members"]:

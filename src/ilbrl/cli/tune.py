@@ -82,7 +82,7 @@ def main(words: list[str]) -> int:
 def parse(words: list[str]) -> tuple[RunOptions, Study]:
     """The run and the study: the file or preset named first, changed by the options that follow."""
     study = Study.load(words[0])
-    without_tables = _with_tables(study, {}, {}, {}, {}, {})  # for tyro, a table with entries has fixed ones
+    without_tables = _with_tables(study, {}, {}, {}, {}, {}, {})  # for tyro, a table with entries has fixed ones
     arguments = make_dataclass("Arguments", [("run", RunOptions), ("study", Study, field(default=without_tables))])
     arguments.__doc__ = f"The study {words[0]}, and what may be changed about it.\n\nTables take pairs: {_PAIRS}"
     config = (tyro.conf.OmitArgPrefixes, tyro.conf.FlagCreatePairsOff)
@@ -95,6 +95,7 @@ def parse(words: list[str]) -> tuple[RunOptions, Study]:
         study.known | given.known,
         study.search.ranges | given.search.ranges,
         study.search.configurations_of | given.search.configurations_of,
+        study.training.imagination | given.training.imagination,
         study.evaluation.settings | given.evaluation.settings,
         study.data.reading.columns | given.data.reading.columns,
     )
@@ -104,13 +105,20 @@ Table = dict[str, str]
 
 
 def _with_tables(
-    study: Study, known: Table, ranges: Table, counts: dict[str, int], settings: Table, columns: Table
+    study: Study,
+    known: Table,
+    ranges: Table,
+    counts: dict[str, int],
+    imagination: Table,
+    settings: Table,
+    columns: Table,
 ) -> Study:
     return replace(
         study,
         known=known,
         data=replace(study.data, reading=replace(study.data.reading, columns=columns)),
         search=replace(study.search, ranges=ranges, configurations_of=counts),
+        training=replace(study.training, imagination=imagination),
         evaluation=replace(study.evaluation, settings=settings),
     )
 

@@ -51,9 +51,9 @@ def time_ahead(study: Study, parts: Parts, missing: Sequence[Job]) -> str | None
     training = sum(seconds for kind, seconds in taking if kind == "train")
     imagining = sum(seconds for kind, seconds in taking if kind == "imagine")
     checking = sum(seconds for kind, seconds in taking if kind not in ("train", "imagine"))
-    policies = sum(job.members for job in missing if job.kind == "train")
+    trainings = sum(job.members for job in missing if job.kind == "train")
     parted = [
-        f"{policies} policies of {updates_of(study, parts):,} updates {in_words(training)}" if training else "",
+        f"{trainings} trainings of {updates_of(study, parts):,} updates {in_words(training)}" if training else "",
         f"imagined steps {in_words(imagining)}" if imagining else "",
         f"the evaluator {in_words(checking)}" if checking else "",
     ]
@@ -108,7 +108,8 @@ def seconds_of(job: Job, study: Study, spec: Spec, rate: float) -> float:
     valuing = mlp_operations(chosen.estimator.networks(chosen.config), spec)
     if job.kind == "train":
         config = from_json(AGENTS[job.inputs["algorithm"]].Config, job.inputs["configurations"][0]["config"], job.id)
-        evaluated = job.members * chosen.estimator.updates(chosen.config, chosen.seeds)
+        policies = job.members // job.inputs["committee"]
+        evaluated = policies * chosen.estimator.updates(chosen.config, chosen.seeds)
         operations = job.updates * agent_operations(job.inputs["algorithm"], config, spec) + evaluated * valuing
         return 2 * COMPILING + operations / rate  # training, and the evaluation of what it trains
     if job.kind == "imagine":

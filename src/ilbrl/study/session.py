@@ -12,6 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from ilbrl.agents.fit import trainings
 from ilbrl.base.errors import IlbrlError, printable
 from ilbrl.base.files import append, locked, make_folder
 from ilbrl.base.progress import Advance, in_words, progress
@@ -213,7 +214,7 @@ def planned_updates(study: Study, training: int, tuning: TuningRecord | None = N
     each = chosen.estimator.updates(chosen.config, chosen.seeds)
     if tuning is not None and tuning.updates is not None:
         each = tuning.updates * len(chosen.seeds)
-    return planned_policies(study) * (training + each)
+    return planned_policies(study) * (study.training.committee * training + each)
 
 
 def planned_policies(study: Study) -> int:
@@ -226,7 +227,9 @@ def planned_policies(study: Study) -> int:
             f" × {study.training.seeds:,} seeds are {drawn:,} policies; at most {MOST_POLICIES:,} make one study"
         )
     for name in study.search.algorithms:
-        draw(study.search, name, study.seed)
+        trainings(
+            [c.config for c in draw(study.search, name, study.seed)], study.policy_seeds, study.training.committee
+        )
     estimator_of(study)
     imagination_of(study)
     return drawn

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ilbrl.agents.fit import DIVERGENCE_FACTOR
+from ilbrl.agents.fit import DIVERGENCE_FACTOR, LARGEST_COMMITTEE
 from ilbrl.base import records
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Reading
@@ -36,6 +36,7 @@ LIMITS: dict[str, tuple[float, float]] = {
     "data.validation_transitions": (1, 10**12),
     "search.configurations": (1, 10_000),
     "training.seeds": (1, SEEDS_PER_STUDY),
+    "training.committee": (1, LARGEST_COMMITTEE),
     "training.updates": (1, MOST_UPDATES),
     "training.members_per_job": (1, 10**6),
     "training.divergence_factor": (1e-9, 1e300),
@@ -108,6 +109,8 @@ class Training:
 
     seeds: int = 6
     """Policy seeds per configuration."""
+    committee: int = 1
+    """Trainings behind each policy; with more than one, they answer together (docs/committees.md)."""
     updates: int | None = None
     """Of each member; by default about 200 passes through the training rows, 10,000 at least and 250,000 at most."""
     imagine: tuple[str, ...] = ()
@@ -213,6 +216,10 @@ class Study:
     def policy_seeds(self) -> list[int]:
         """0, 1, … for study seed 0; 1000, 1001, … for 1: no training repeats in another study's."""
         return [SEEDS_PER_STUDY * self.seed + i for i in range(self.training.seeds)]
+
+    @property
+    def trainings_per_configuration(self) -> int:
+        return self.training.seeds * self.training.committee
 
     def evaluation_seeds(self, usual: int) -> list[int]:
         """Likewise; `usual`: how many, where the study does not say."""

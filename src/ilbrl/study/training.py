@@ -15,7 +15,7 @@ import numpy as np
 
 from ilbrl.agents import AGENTS
 from ilbrl.agents.agent import prepare
-from ilbrl.agents.fit import Learned, fit
+from ilbrl.agents.fit import Learned, fit, trainings
 from ilbrl.base.errors import IlbrlError
 from ilbrl.base.provenance import versions
 from ilbrl.base.records import from_json, to_plain, write_csv
@@ -89,7 +89,7 @@ def training_jobs(study: Study, parts: Parts) -> list[Job]:
     return [
         training_job(study, parts, group)
         for configurations in drawn
-        for group in grouped(configurations, study.training.seeds, study.training.members_per_job)
+        for group in grouped(configurations, study.trainings_per_configuration, study.training.members_per_job)
     ]
 
 
@@ -103,7 +103,8 @@ def jobs_before_training(study: Study, parts: Parts) -> list[Job]:
 
 
 def training_job(study: Study, parts: Parts, group: Sequence[Configuration]) -> Job:
-    members, algorithm, updates = len(group) * study.training.seeds, group[0].algorithm, updates_of(study, parts)
+    members = len(group) * study.trainings_per_configuration
+    algorithm, updates = group[0].algorithm, updates_of(study, parts)
     imagined = imagination_job(study, parts, updates) if algorithm in study.training.imagine else None
     upstream = [label_job(parts, imagined)] if _is_labelled(algorithm) else []
     return Job(
@@ -115,6 +116,7 @@ def training_job(study: Study, parts: Parts, group: Sequence[Configuration]) -> 
                 for c in group
             ],
             "seeds": study.policy_seeds,
+            "committee": study.training.committee,
             "updates": updates,
             "divergence_factor": study.training.divergence_factor,
             "data": {name: parts.hashes[name] for name in PARTS_OF_TRAINING},
@@ -131,7 +133,7 @@ def train_group(task: Assignment) -> None:
     agent, split = AGENTS[algorithm], task.parts.composition
     configs = [from_json(agent.Config, c["config"], f"a training job of {algorithm}") for c in asked]
     labels = Labels.load(task.of_kind("label") / "labels.npz") if _is_labelled(algorithm) else None
-    members_of = [(c, seed) for c in configs for seed in seeds]
+    members_of = trainings(configs, seeds, task.inputs["committee"])
     expert, logs, updates = split.training_expert, training_logs(task), task.inputs["updates"]
     learned = fit(
         algorithm,
@@ -139,20 +141,20 @@ def train_group(task: Assignment) -> None:
         logs,
         config=configs,
         seeds=seeds,
+        committee=task.inputs["committee"],
         updates=updates,
         divergence_factor=task.inputs["divergence_factor"],
         out=task.folder,
         log=together(json_lines(task.folder / "metrics.jsonl"), counted(task.report)),
         # prepared here, because the doctor has seen these logs before they were split
-        prepared=prepare(agent, expert, logs, *zip(*members_of), labels=labels, updates=updates, quiet=True),
+        prepared=prepare(agent, expert, logs, *members_of, labels=labels, updates=updates, quiet=True),
         quiet=True,
     )
     members = []
     for p, (c, seed) in enumerate((c, seed) for c in asked for seed in seeds):
         name = f"configuration{c['number']}-seed{seed}.safetensors"
         learned.files[p].rename(task.folder / name)
-        diverged_at = int(learned.fitted.diverged_at[p])
-        members.append(TrainedMember(c["number"], seed, c["hyperparameters"], name, diverged_at))
+        members.append(TrainedMember(c["number"], seed, c["hyperparameters"], name, int(learned.diverged_at[p])))
     write_csv(task.folder / "curves.csv", CurveRow, _curves(algorithm, members, learned))
     task.finish(
         TrainedRecord(
@@ -183,7 +185,7 @@ def _is_labelled(algorithm: str) -> bool:
 
 
 def _curves(algorithm: str, members: Sequence[TrainedMember], learned: Learned) -> Iterator[CurveRow]:
-    metrics = learned.fitted.metrics
+    metrics = learned.metrics
     points = np.unique(np.linspace(0, len(metrics["update"]) - 1, POINTS).astype(int)) if metrics else []
     for p, member in enumerate(members):
         key = (algorithm, member.configuration, member.policy_seed)
