@@ -1,6 +1,6 @@
 """What committees bring: twelve trainings of one algorithm, alone and in committees of three, six and twelve.
 
-    python -m benchmarks.committees hopper --demo --draws 3 --out docs/results/committees         (minutes on two cores)
+    python -m benchmarks.committees hopper --demo --draws 2 --out docs/results/committees         (minutes on two cores)
     python -m benchmarks.committees hopper ant --expert-episodes 2 --out results/committees       (minutes on a GPU)
     python -m benchmarks.committees --table docs/results/committees                               (the table in docs)
 
