@@ -6,7 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import demo_seeds, discrete_actions, imagined_steps, offline_choice, results_table, study_regret
+from benchmarks import (
+    committees,
+    demo_seeds,
+    discrete_actions,
+    imagined_steps,
+    offline_choice,
+    results_table,
+    study_regret,
+)
 
 from ilbrl.report.formats import markdown
 from ilbrl.report.scoreboard import selection_regret
@@ -120,6 +128,15 @@ def test_the_tables_of_discrete_actions():
 def test_the_table_of_the_demo():
     studies = json.loads((DOCS / "results" / "demo" / "demo.json").read_text())["studies"]
     assert set(demo_seeds.table(studies)) <= set((DOCS / "protocol.md").read_text().splitlines())
+
+
+def test_what_committees_bring():
+    rows, readme = committees.table(DOCS / "results" / "committees"), (DOCS.parent / "README.md").read_text()
+    assert set(rows) <= set((DOCS / "committees.md").read_text().splitlines())
+    for name in ("ILBRL", "BC"):
+        row = next(row for row in rows if row.startswith(f"| hopper, 1 | {name} |"))
+        alone, *_, twelve = (cell.split()[0] for cell in row.split("|")[4:-1])
+        assert f"from {alone} to {twelve} ({name}" in readme
 
 
 def test_what_imagined_steps_bring():
