@@ -17,6 +17,7 @@ from ilbrl.agents.fit import fit, trainings
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset, save
 from ilbrl.learning import nets
+from ilbrl.learning.population import fit as train
 from ilbrl.learning.spec import Spec
 from ilbrl.policy import committee_of
 
@@ -88,14 +89,11 @@ def test_a_committee_is_of_trainings_with_seeds_of_their_own(tmp_path):
 
 
 def test_a_committee_goes_on_without_those_that_diverged(monkeypatch):
-    from ilbrl.agents import fit as module
-
     def sick(*args, **kwargs):
-        fitted = module.population_fit(*args, **kwargs)
+        fitted = train(*args, **kwargs)
         return replace(fitted, diverged_at=np.array([-1, 7, 5, 9], fitted.diverged_at.dtype))
 
-    monkeypatch.setattr(module, "population_fit", module.train, raising=False)
-    monkeypatch.setattr(module, "train", sick)
+    monkeypatch.setattr("ilbrl.agents.fit.train", sick)
     data = logs(100, 0), logs(300, 1)
     learned = fit("ilbrl", *data, config=SMALL, seeds=2, committee=2, updates=20, quiet=True)
     assert learned.diverged_at.tolist() == [-1, 9]
