@@ -3,6 +3,7 @@
     python -m benchmarks.imagined_steps hopper --expert-episodes 2 18 --out results/imagined     (minutes on a GPU)
     python -m benchmarks.imagined_steps hopper --expert-episodes 2 --out try --small             (a try on a CPU)
     python -m benchmarks.imagined_steps --table results/imagined                                 (the table in docs)
+    python -m benchmarks.imagined_steps ant --expert-episodes 2 --demonstrations                 (which ones are drawn)
 
 400,000 medium transitions, 100,000 updates in bfloat16 of members and teachers alike, six seeds, 30 deterministic
 episodes. Expert episodes are drawn by a seed that nothing else uses, and so are teachers and members. A file per cell
@@ -44,10 +45,16 @@ def main() -> None:
     parser.add_argument("--expert-episodes", type=int, nargs="+", default=[2, 18])
     parser.add_argument("--out", type=Path)
     parser.add_argument("--small", action="store_true", help="tiny sizes, to try the command")
+    parser.add_argument("--demonstrations", action="store_true", help="print which ones are drawn, and do no more")
     parser.add_argument("--table", type=Path, help="print the table of a folder")
     args = parser.parse_args()
     if args.table:
         print(table(args.table))
+        return
+    if args.demonstrations:
+        for task in args.tasks:
+            for count in args.expert_episodes:
+                print(task, *steps_and_returns(demonstrations(task, count, args.small)))
         return
     args.out.mkdir(parents=True, exist_ok=True)
     for task in args.tasks:
@@ -59,13 +66,10 @@ def measure(task: str, count: int, path: Path, small: bool) -> None:
     found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
     if all(kind in found for kind in KINDS):
         return
-    expert = ilbrl.load(f"{task}/expert:{6_000 if small else EXPERT_STEPS}steps", quiet=True)
+    expert = demonstrations(task, count, small)
     logs = ilbrl.load(f"{task}/medium:{3_000 if small else LOGS_STEPS}steps", quiet=True)
-    order = np.random.default_rng(SPLIT_SEED).permutation(np.flatnonzero(expert.complete))
-    expert = expert.episodes(np.sort(order[:count]))
-    shown = [{"steps": int(n), "return": float(r)} for n, r in zip(expert.episode_lengths, expert.returns())]
-    expert = replace(expert, rewards=None)
-    logs = replace(logs, rewards=None)
+    seen = steps_and_returns(expert)
+    expert, logs = (replace(data, rewards=None) for data in (expert, logs))
     usual = AGENTS["ilbrl"].presets["default"]
     config = replace(usual, hidden=(16,)) if small else replace(usual, dtype="bfloat16")
     settings = Imagination(rows=100, teachers=2, models_updates=5) if small else Imagination()
@@ -93,13 +97,23 @@ def measure(task: str, count: int, path: Path, small: bool) -> None:
             "seconds_of_training": trained - prepared,
         }
         about = {
-            "task": task, "expert_episodes": count, "demonstrations": shown, "updates": updates,
+            "task": task, "expert_episodes": count, "demonstrations": seen, "updates": updates,
             "settings": to_plain(settings), "config": asdict(config), "device": jax.devices()[0].device_kind,
             "versions": versions(), "commit": commit(),
         }  # fmt: skip
         with written_whole(path) as partial:
             partial.write_text(json.dumps(about | found, indent=1))
         print(task, count, kind, np.round(found[kind]["scores"], 1).tolist(), flush=True)
+
+
+def demonstrations(task: str, count: int, small: bool) -> ilbrl.Dataset:
+    expert = ilbrl.load(f"{task}/expert:{6_000 if small else EXPERT_STEPS}steps", quiet=True)
+    order = np.random.default_rng(SPLIT_SEED).permutation(np.flatnonzero(expert.complete))
+    return expert.episodes(np.sort(order[:count]))
+
+
+def steps_and_returns(expert: ilbrl.Dataset) -> list[dict[str, float]]:
+    return [{"steps": int(n), "return": float(r)} for n, r in zip(expert.episode_lengths, expert.returns())]
 
 
 def table(folder: Path) -> str:

@@ -162,6 +162,13 @@ def test_a_table_of_named_actions_becomes_a_policy_that_chooses_among_them(tmp_p
     assert "one of 0 … 2: 0 go, 1 stop, 2 turn" in capsys.readouterr().out
 
 
+def test_a_committee_says_how_many_trainings_it_is(words, tmp_path, capsys):
+    assert main([*words, "--out", str(tmp_path / "run"), "--committee", "2"]) == 0
+    assert "ilbrl: 1 policy of 2 trainings × 20 updates in" in capsys.readouterr().out
+    assert main(["policy", "show", str(tmp_path / "run" / "policy-config0-seed0.safetensors")]) == 0
+    assert "ilbrl, seed 0, committee 2, updates 20" in " ".join(capsys.readouterr().out.split())
+
+
 def test_imagined_steps_are_learned_from_after_the_logs(words, tmp_path, capsys, monkeypatch):
     asked = {}
 

@@ -26,6 +26,13 @@ def test_a_table_keeps_the_entries_that_are_not_changed():
     assert study.data.reading.columns == {"actions": "torque"}
 
 
+def test_how_steps_are_imagined_is_changed_entry_by_entry(tmp_path):
+    study = tmp_path / "study.toml"
+    study.write_text('[training]\nimagine = ["ilbrl"]\nimagination = {rounds = 1, rows = 100}\n')
+    changed_study = parse([str(study), "--imagination", "rows", "50", "steps", "3", "--out", "x"])[1]
+    assert changed_study.training.imagination == {"rounds": "1", "rows": "50", "steps": "3"}
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [

@@ -51,8 +51,7 @@ class Learned:
     @property
     def diverged_at(self) -> np.ndarray:
         """[P] the update at which the last training behind a policy diverged; −1: one is sound."""
-        trainings = self.fitted.diverged_at.reshape(len(self.policies), -1)
-        return np.where((trainings < 0).any(1), -1, trainings.max(1))
+        return _all_diverged_at(self.fitted.diverged_at.reshape(len(self.policies), -1))
 
     @property
     def metrics(self) -> dict[str, np.ndarray]:
@@ -171,7 +170,7 @@ def fit(
         about = {**origin, "config": asdict(c), "seed": seed}
         if committee > 1:
             about["committee"] = len(members)
-        about["diverged_at"] = -1 if len(sound) else int(fitted.diverged_at[every].max())
+        about["diverged_at"] = int(_all_diverged_at(fitted.diverged_at[every]))
         policies.append(replace(committee_of(members), obs_low=low, obs_high=high, metadata=about))
     files = []
     if folder is not None:
@@ -187,13 +186,23 @@ def trainings(configs: Sequence[Any], seeds: Sequence[int], committee: int = 1) 
     The first training has the policy's own seed; those of the others are drawn from it.
     """
     require_seeds(seeds)
+    require_committee(configs, committee)
+    drawn = [np.random.SeedSequence(seed).generate_state(committee - 1).tolist() for seed in seeds]
+    own = [seed for first, others in zip(seeds, drawn) for seed in (first, *others)]
+    return [c for c in configs for _ in own], [*own] * len(configs)
+
+
+def require_committee(configs: Sequence[Any], committee: int) -> None:
+    """Refuse committees that cannot be."""
     if not 1 <= committee <= LARGEST_COMMITTEE:
         raise IlbrlError(f"committee: must be between 1 and {LARGEST_COMMITTEE}, got {committee}")
     if committee > 1 and any(getattr(c, "actor_layer_norm", False) for c in configs):
         raise IlbrlError("committee: must be 1 where actor_layer_norm is on, which would normalise all members at once")
-    drawn = [np.random.SeedSequence(seed).generate_state(committee - 1).tolist() for seed in seeds]
-    own = [seed for first, others in zip(seeds, drawn) for seed in (first, *others)]
-    return [c for c in configs for _ in own], [*own] * len(configs)
+
+
+def _all_diverged_at(trainings: np.ndarray) -> np.ndarray:
+    """[…, K] updates at which trainings diverged → […] that of the last one; −1: one is sound."""
+    return np.where((trainings < 0).any(-1), -1, trainings.max(-1))
 
 
 def find_agent(agent: str | Agent) -> Agent:

@@ -153,7 +153,8 @@ def _as_json(learned: Learned) -> dict[str, Any]:
 
 def _as_text(learned: Learned, run: TrainOptions) -> str:
     fitted, count = learned.fitted, len(learned.policies)
-    what = f"{learned.agent}: {count} polic{'y' if count == 1 else 'ies'} × {fitted.updates:,} updates"
+    each = f" of {run.committee} trainings" if run.committee > 1 else ""
+    what = f"{learned.agent}: {count} polic{'y' if count == 1 else 'ies'}{each} × {fitted.updates:,} updates"
     left = fitted.updates - fitted.done_before
     if left == 0:
         anew = run.imagine or isinstance(learned.labels, Logits)  # with more updates these would be others

@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ilbrl.agents.fit import trainings
+from ilbrl.agents.fit import require_committee
 from ilbrl.base.errors import IlbrlError, printable
 from ilbrl.base.files import append, locked, make_folder
 from ilbrl.base.progress import Advance, in_words, progress
@@ -227,9 +227,7 @@ def planned_policies(study: Study) -> int:
             f" × {study.training.seeds:,} seeds are {drawn:,} policies; at most {MOST_POLICIES:,} make one study"
         )
     for name in study.search.algorithms:
-        trainings(
-            [c.config for c in draw(study.search, name, study.seed)], study.policy_seeds, study.training.committee
-        )
+        require_committee([c.config for c in draw(study.search, name, study.seed)], study.training.committee)
     estimator_of(study)
     imagination_of(study)
     return drawn
