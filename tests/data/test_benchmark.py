@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import ilbrl
 from ilbrl import envs
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import benchmark
@@ -23,19 +24,23 @@ def collected() -> int:
 
 
 def load(transitions: int, seed: int = 0, name: str = "hopper/random"):
-    return benchmark.load_benchmark(name, transitions, seed, quiet=True)
+    return benchmark.load_benchmark(f"{name}@{seed}", transitions, quiet=True)
 
 
 def test_names():
     assert benchmark.is_benchmark("hopper/medium")
     assert benchmark.is_benchmark("ant/rung3")
-    assert not any(map(benchmark.is_benchmark, ["hopper", "hopper/", "hopper/best", "swimmer/medium", "a/b/c", ""]))
+    assert benchmark.is_benchmark("ant/rung3@7")
+    others = ["hopper", "hopper/", "hopper/best", "swimmer/medium", "a/b/c", "", "hopper/medium@", "hopper/medium@-1"]
+    assert not any(map(benchmark.is_benchmark, [*others, "hopper/medium@1.5", f"hopper/medium@{10**18}"]))
     with pytest.raises(IlbrlError, match="no benchmark dataset 'hopper/best'"):
         benchmark.make("hopper/best")
     with pytest.raises(IlbrlError, match="at least one"):
         benchmark.make("hopper/medium", transitions=0)
-    with pytest.raises(IlbrlError, match="seed -1 is not between 0"):
-        benchmark.make("hopper/medium", seed=-1)
+    with pytest.raises(IlbrlError, match="and perhaps @ and a seed"):
+        benchmark.make("hopper/medium@-1")
+    with pytest.raises(IlbrlError, match="hopper/expert@1"):
+        benchmark.find_player("hopper/expert@1")
 
 
 def test_a_dataset_knows_where_it_comes_from():
@@ -92,6 +97,8 @@ def test_seeds_and_policies_have_their_own_episodes():
     first = {data.initial_observations[0].tobytes() for data in starts}
     assert len(first) == 3
     assert load(600, seed=1).content_hash == starts[1].content_hash
+    assert [data.source for data in starts] == ["hopper/random", "hopper/random@1", "hopper/rung1"]
+    assert ilbrl.load("hopper/random@1:600steps", quiet=True).content_hash == starts[1].content_hash
 
 
 def test_a_killed_collection_goes_on_where_it_stopped(monkeypatch):

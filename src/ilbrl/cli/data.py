@@ -120,23 +120,22 @@ def convert(
     return 0
 
 
-def make(
-    name: Positional[Annotated[str, arg(metavar="NAME")]], /, transitions: int | None = None, seed: int = 0
-) -> int:
+def make(name: Positional[Annotated[str, arg(metavar="NAME")]], /, transitions: int | None = None) -> int:
     """Collect a built-in dataset into the cache: a task (hopper, cartpole, …) / expert, medium, random or rung1 to 3.
 
-    Example: ilbrl data make hopper/medium --transitions 1000000 --seed 0
+    hopper/medium@7 holds other episodes of the same policy: @ and a seed may stand behind any built-in name.
+
+    Example: ilbrl data make hopper/medium --transitions 1000000
 
     Args:
         name: The dataset, such as hopper/medium.
         transitions: How many; by default enough for the paper's protocol.
-        seed: Other seeds give other episodes of the same policy.
     """
     from ilbrl.data import benchmark
 
     if not benchmark.is_benchmark(name):
         raise IlbrlError(f"{name}: not a built-in dataset; their names look like hopper/medium")
-    print(benchmark.make(name, transitions, seed))
+    print(benchmark.make(name, transitions))
     return 0
 
 

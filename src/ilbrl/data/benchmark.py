@@ -1,7 +1,8 @@
 """The built-in benchmark: episodes of known policies in locomotion tasks and in tasks with discrete actions, collected
 once and cached.
 
-`hopper/medium` names a dataset: a task, and the policy that logged it. The policies are package data (trained by
+`hopper/medium` names a dataset: a task, and the policy that logged it; `hopper/medium@7` is another one of the same
+policy, collected with seed 7 instead of 0. The policies are package data (trained by
 `scripts/train_source_policies.py` and its neighbours, returns measured in `returns.json`); `random` draws uniform
 actions. Actions are sampled and logged with their probabilities.
 Collection runs in units (see `ilbrl.envs`) that depend on the name and the seed alone, so fewer transitions are always
@@ -15,13 +16,14 @@ import itertools
 import json
 import os
 import platform
+import re
 import shutil
 import sys
 import zipfile
 import zlib
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,18 +38,29 @@ LEVELS = ("expert", "medium", "random", "rung1", "rung2", "rung3")
 MOST_TRANSITIONS = 1_000_000_000  # more would not fit any machine that we know
 RECIPE = 1  # raise it whenever the same seed gives other transitions: old caches are then left alone
 _FIELDS = ("observations", "actions", "next_observations", "rewards", "terminals", "timeouts", "log_probs")
+_NAME = re.compile(f"({'|'.join(TASKS)})/({'|'.join(LEVELS)})(?:@([0-9]{{1,18}}))?")
 _POLICIES = Path(__file__).parent.parent / "source_policies"
 
 
+class Name(NamedTuple):
+    """What the name of a dataset says."""
+
+    task: str
+    level: str
+    seed: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.task}/{self.level}" + (f"@{self.seed}" if self.seed else "")
+
+
 def is_benchmark(name: str) -> bool:
-    """Whether `name` is one of ours, such as "hopper/medium"."""
-    task, _, level = name.partition("/")
-    return task in TASKS and level in LEVELS
+    """Whether `name` is one of ours, such as "hopper/medium" or "hopper/medium@7"."""
+    return _NAME.fullmatch(name) is not None
 
 
 def find_player(name: str) -> Policy | UniformPolicy:
     """What plays by this name: a built-in policy (`hopper/expert`) or a policy file; your own file comes first."""
-    if is_benchmark(name) and not Path(name).is_file():
+    if "@" not in name and is_benchmark(name) and not Path(name).is_file():
         return _player(*name.split("/"))
     return Policy.load(name)
 
@@ -95,27 +108,26 @@ def default_transitions(task: str, level: str) -> int:
     return rows if TASKS[task].action_names is None else rows // 10
 
 
-def load_benchmark(name: str, transitions: int | None = None, seed: int = 0, quiet: bool = False) -> Dataset:
+def load_benchmark(name: str, transitions: int | None = None, quiet: bool = False) -> Dataset:
     """The first `transitions` of a benchmark dataset, from the cache or collected now."""
-    task, level, transitions = _parse(name, transitions)
-    cached = _find(task, level, seed, transitions)
-    return _read(cached or make(name, transitions, seed, quiet), task, level, transitions)
+    parsed = _parse(name)
+    transitions = _count(parsed, transitions)
+    return _read(_find(parsed, transitions) or make(name, transitions, quiet), parsed, transitions)
 
 
-def make(name: str, transitions: int | None = None, seed: int = 0, quiet: bool = False) -> Path:
+def make(name: str, transitions: int | None = None, quiet: bool = False) -> Path:
     """Collect a dataset into the cache, unless it is there; returns its npz file."""
-    task, level, transitions = _parse(name, transitions)
-    if not 0 <= seed < 2**63:
-        raise IlbrlError(f"{name}: seed {seed} is not between 0 and 2⁶³")
-    path = _path(task, level, seed, transitions)
+    parsed = _parse(name)
+    transitions = _count(parsed, transitions)
+    path = _path(parsed, transitions)
     with locked(path.with_suffix(".lock")):  # another process that wants the same file waits, and then finds it done
         if not (path.is_file() and _record(path).is_file()):
-            larger = _find(task, level, seed, transitions)
+            larger = _find(parsed, transitions)
             if larger is not None:
-                _write(path, _read(larger, task, level, transitions), seed)
+                _write(path, _read(larger, parsed, transitions), parsed.seed)
             else:
                 units = path.with_suffix(".partial")
-                _write(path, _collect(task, level, seed, transitions, units, quiet), seed)
+                _write(path, _collect(parsed, transitions, units, quiet), parsed.seed)
                 shutil.rmtree(units)
     return path
 
@@ -132,19 +144,21 @@ def cache_folder() -> Path:
 # --- collecting -------------------------------------------------------------------------------------------------------
 
 
-def _collect(task: str, level: str, seed: int, transitions: int, folder: Path, quiet: bool) -> Dataset:
+def _collect(name: Name, transitions: int, folder: Path, quiet: bool) -> Dataset:
     """Collect unit after unit into `folder`, beginning with those already there, and join them."""
-    policy = _player(task, level)
+    policy = _player(name.task, name.level)
     # the name is part of the seed: else all policies of a task would start from the same states
-    entropy = (seed, zlib.crc32(f"{task}/{level}".encode()))
+    entropy = (name.seed, zlib.crc32(f"{name.task}/{name.level}".encode()))
     files = (folder / f"unit-{i:05}.npz" for i in itertools.count())
     finished = len(list(folder.glob("unit-*.npz")))  # units are written in order
     workers = collection_workers(transitions)
     joined: dict[str, np.ndarray] = {}
     row = 0
     with (
-        progress(f"collecting {task}/{level}", transitions, "transitions", quiet) as advance,
-        contextlib.closing(collect_units(policy, task, itertools.count(finished), entropy, workers=workers)) as coming,
+        progress(f"collecting {name}", transitions, "transitions", quiet) as advance,
+        contextlib.closing(
+            collect_units(policy, name.task, itertools.count(finished), entropy, workers=workers)
+        ) as coming,
     ):
         for i, file in enumerate(files):
             if i < finished:
@@ -154,17 +168,18 @@ def _collect(task: str, level: str, seed: int, transitions: int, folder: Path, q
                 part = next(coming)
                 with written_whole(file) as partial:
                     np.savez(partial, **part)  # pyright: ignore[reportArgumentType]
-            for name, column in part.items():
-                whole = joined.setdefault(name, np.empty((transitions, *column.shape[1:]), column.dtype))
+            for field, column in part.items():
+                whole = joined.setdefault(field, np.empty((transitions, *column.shape[1:]), column.dtype))
                 whole[row : row + len(column)] = column[: transitions - row]
             advance(len(part["rewards"]))
             row += len(part["rewards"])
             if row >= transitions:
                 break
-    return _dataset(joined, task, level)
+    return _dataset(joined, name)
 
 
-def _dataset(arrays: dict[str, np.ndarray], task: str, level: str) -> Dataset:
+def _dataset(arrays: dict[str, np.ndarray], name: Name) -> Dataset:
+    task, level, _ = name
     expert, names = source_policy(task, "expert"), TASKS[task].action_names
     return Dataset(
         **arrays,  # pyright: ignore[reportArgumentType]
@@ -172,25 +187,34 @@ def _dataset(arrays: dict[str, np.ndarray], task: str, level: str) -> Dataset:
         action_high=expert.action_high if names is None else None,
         action_names=names,
         policy=None if level == "random" else source_policy(task, level),
-        source=f"{task}/{level}",
+        source=str(name),
     )
 
 
 # --- the cache --------------------------------------------------------------------------------------------------------
 
 
-def _parse(name: str, transitions: int | None) -> tuple[str, str, int]:
-    if not is_benchmark(name):
-        raise IlbrlError(f"no benchmark dataset {name!r}: it is one of {', '.join(TASKS)} / one of {', '.join(LEVELS)}")
-    task, level = name.split("/")
-    transitions = default_transitions(task, level) if transitions is None else transitions
+def _parse(name: str) -> Name:
+    found = _NAME.fullmatch(name)
+    if found is None:
+        raise IlbrlError(
+            f"no benchmark dataset {name!r}: it is one of {', '.join(TASKS)} / one of {', '.join(LEVELS)}, and perhaps"
+            " @ and a seed"
+        )
+    task, level, seed = found.groups(default="0")
+    return Name(task, level, int(seed))
+
+
+def _count(name: Name, transitions: int | None) -> int:
+    transitions = default_transitions(name.task, name.level) if transitions is None else transitions
     if not 1 <= transitions <= MOST_TRANSITIONS:
         raise IlbrlError(f"{name}: asked for {transitions} transitions; at least one and at most {MOST_TRANSITIONS:,}")
-    return task, level, transitions
+    return transitions
 
 
-def _path(task: str, level: str, seed: int, transitions: int) -> Path:
-    return cache_folder() / f"benchmark-{RECIPE}" / f"{task}-{level}-seed{seed}-{transitions}.npz"
+def _path(name: Name, transitions: int) -> Path:
+    file = f"{name.task}-{name.level}-seed{name.seed}-{transitions}.npz"
+    return cache_folder() / f"benchmark-{RECIPE}" / file
 
 
 def _record(path: Path) -> Path:
@@ -198,11 +222,11 @@ def _record(path: Path) -> Path:
     return path.with_suffix(".json")
 
 
-def _find(task: str, level: str, seed: int, transitions: int) -> Path | None:
+def _find(name: Name, transitions: int) -> Path | None:
     """The smallest cached file that begins with these transitions."""
-    records = _path(task, level, seed, 0).parent.glob(f"{task}-{level}-seed{seed}-*.json")
+    records = _path(name, 0).parent.glob(f"{name.task}-{name.level}-seed{name.seed}-*.json")
     sizes = sorted(int(record.stem.rpartition("-")[2]) for record in records)
-    fitting = (_path(task, level, seed, size) for size in sizes if size >= transitions)
+    fitting = (_path(name, size) for size in sizes if size >= transitions)
     return next((path for path in fitting if path.is_file()), None)
 
 
@@ -229,17 +253,17 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _read(path: Path, task: str, level: str, transitions: int) -> Dataset:
+def _read(path: Path, name: Name, transitions: int) -> Dataset:
     """The first rows of a cached file, whose content is checked against the recorded hash."""
     try:
         recorded = json.loads(_record(path).read_text())["content_hash"]
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in _FIELDS}
-        whole = _dataset(arrays, task, level)
+            arrays = {field: file[field] for field in _FIELDS}
+        whole = _dataset(arrays, name)
     except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, IlbrlError) as error:
         raise IlbrlError(f"{path}: cannot be read ({error}); delete it, and it is collected again") from None
     if whole.content_hash != recorded:
         raise IlbrlError(f"{path}: not what was collected (its hash has changed); delete it, and it is collected again")
     if transitions == len(whole):
         return whole
-    return _dataset({name: array[:transitions].copy() for name, array in arrays.items()}, task, level)
+    return _dataset({field: array[:transitions].copy() for field, array in arrays.items()}, name)

@@ -1,6 +1,7 @@
 """From a short text to a Dataset, and back to a file.
 
 hopper/medium                 a built-in benchmark dataset
+hopper/medium@7               other episodes of the same policy, collected with seed 7
 logs.hdf5                     a file; its format is told by its suffix and its fields
 minari:mujoco/hopper/expert-v0     the format said aloud
 robomimic:lift.hdf5#train     one filter (`mask/train`) of a robomimic file
