@@ -69,9 +69,12 @@ def test_the_regret_of_selection(page):
     assert lines <= set(page)
 
 
-@pytest.mark.parametrize("episodes", [18, 2])
-def test_the_scores_of_the_studies(page, episodes):
-    text = markdown(summarise(FOLDERS[episodes]))
+IMAGINED = [DOCS / "results" / "locomotion" / "halfcheetah-2-imagined"]
+
+
+@pytest.mark.parametrize("folders", [*FOLDERS.values(), IMAGINED], ids=["18", "2", "2 imagined"])
+def test_the_scores_of_the_studies(page, folders):
+    text = markdown(summarise(folders))
     rows = [line for line in text[text.index("## True scores") :].splitlines() if line.startswith(("| ", "|  "))]
     assert len(rows) == 8
     assert set(rows) <= set(page)
