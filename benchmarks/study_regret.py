@@ -17,7 +17,7 @@ import numpy as np
 
 from ilbrl.ope import spearman
 from ilbrl.report.pictures import display
-from ilbrl.report.scoreboard import Regret, reference_score, selection_regret
+from ilbrl.report.scoreboard import Regret, played_configurations, reference_score, selection_regret
 from ilbrl.results.folder import Run, read_runs
 from ilbrl.study.selection import judge_all
 
@@ -62,8 +62,8 @@ def between(runs: Sequence[Run]) -> Iterator[str]:
         assert overall is not None
         scores = {
             (name, number): mean.value
-            for name, regret in selection_regret(run).items()
-            for number, mean in regret.configurations.items()
+            for name, configurations in played_configurations(run).items()
+            for number, mean in configurations.items()
         }
         best = max(scores, key=scores.__getitem__)
         own_choice = run.selection.algorithms["ilbrl"].configuration

@@ -1,4 +1,4 @@
-"""Batch imitation learning: from logged data alone to a policy you can deploy and a number you can trust."""
+"""Batch imitation learning: from logged data alone to a policy you can deploy and what it is worth."""
 
 from __future__ import annotations
 

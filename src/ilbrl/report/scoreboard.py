@@ -75,17 +75,22 @@ class Regret(NamedTuple):
         return max(mean.value for mean in self.configurations.values()) - self.configurations[self.chosen].value
 
 
+def played_configurations(run: Run) -> dict[str, dict[int, Mean]]:
+    """Algorithm → configuration → its mean over the seeds that were played."""
+    found: dict[str, dict[int, list[Played]]] = {}
+    for candidate in run.candidates:
+        episodes = played(run, candidate)
+        if episodes is not None:
+            found.setdefault(candidate.algorithm, {}).setdefault(candidate.configuration, []).append(episodes)
+    return {name: {number: over_seeds(each) for number, each in of.items()} for name, of in found.items()}
+
+
 def selection_regret(run: Run) -> dict[str, Regret]:
     """Algorithm → regret; only for algorithms whose unselected configurations have been revealed."""
-    scores: dict[str, dict[int, list[Played]]] = {}
-    for candidate in run.candidates:
-        found = played(run, candidate)
-        if found is not None:
-            scores.setdefault(candidate.algorithm, {}).setdefault(candidate.configuration, []).append(found)
     chosen = {c.algorithm: c.configuration for c in run.candidates if c.selected}
     return {
-        name: Regret({number: over_seeds(each) for number, each in configurations.items()}, chosen[name])
-        for name, configurations in scores.items()
+        name: Regret(configurations, chosen[name])
+        for name, configurations in played_configurations(run).items()
         if len(configurations) > 1 and chosen.get(name) in configurations
     }
 
