@@ -48,6 +48,8 @@ def main() -> None:
     if args.table:
         print("\n".join(table(args.table)))
         return
+    if args.out is None:
+        parser.error("--out is missing")
     args.out.mkdir(parents=True, exist_ok=True)
     for task in args.tasks:
         for number in range(args.draws):
@@ -58,17 +60,21 @@ def main() -> None:
 def measure(task: str, algorithm: str, number: int, args: argparse.Namespace) -> None:
     """One file: scores of all trainings alone, and of their committees."""
     path, count = args.out / f"{task}-{args.expert_episodes}-{algorithm}-{number}.json", args.expert_episodes
-    if path.exists():
-        return
     demo = Study.load("demo")
     config: Any = replace(AGENTS[algorithm].presets["default"], dtype="bfloat16")
     steps, updates = LOGS_STEPS, UPDATES
     if args.demo and demo.training.updates and demo.data.training_transitions:
         config = draw(demo.search, algorithm, FIRST_SEED + number)[0].config
         steps, updates = demo.data.training_transitions, demo.training.updates
+    if path.exists():
+        if (there := json.loads(path.read_text())["updates"]) != updates:
+            raise SystemExit(f"{path}: of {there:,} updates, not {updates:,}; choose another --out")
+        return
     expert = ilbrl.load(f"{task}/expert:{EXPERT_STEPS}steps", quiet=True)
     logs = replace(ilbrl.load(f"{task}/medium:{steps}steps", quiet=True), rewards=None)
     order = np.random.default_rng(FIRST_SEED + number).permutation(np.flatnonzero(expert.complete))
+    if count > len(order):
+        raise SystemExit(f"{task}: {count} demonstrations were asked for, and there are {len(order)}")
     expert = replace(expert.episodes(np.sort(order[:count])), rewards=None)
     seeds = [FIRST_SEED + TRAININGS * number + i for i in range(TRAININGS)]
     learned = ilbrl.fit(algorithm, expert, logs, config=config, seeds=seeds, updates=updates)

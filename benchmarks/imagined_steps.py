@@ -89,6 +89,8 @@ def main() -> None:
             for count in args.expert_episodes:
                 print(task, *steps_and_returns(demonstrations(task, count, sizes)))
         return
+    if args.out is None:
+        parser.error("--out is missing")
     args.out.mkdir(parents=True, exist_ok=True)
     for task in args.tasks:
         for count in args.expert_episodes:
@@ -97,6 +99,8 @@ def main() -> None:
 
 def measure(task: str, count: int, path: Path, sizes: Sizes) -> None:
     found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    if found and found["updates"] != sizes.updates:
+        raise SystemExit(f"{path}: of {found['updates']:,} updates, not {sizes.updates:,}; choose another --out")
     if all(kind in found for kind in KINDS):
         return
     expert = demonstrations(task, count, sizes)
@@ -139,6 +143,8 @@ def measure(task: str, count: int, path: Path, sizes: Sizes) -> None:
 def demonstrations(task: str, count: int, sizes: Sizes) -> ilbrl.Dataset:
     expert = ilbrl.load(f"{task}/expert:{sizes.expert_steps}steps", quiet=True)
     order = np.random.default_rng(SPLIT_SEED).permutation(np.flatnonzero(expert.complete))
+    if count > len(order):
+        raise SystemExit(f"{task}: {count} demonstrations were asked for, and there are {len(order)}")
     return expert.episodes(np.sort(order[:count]))
 
 

@@ -91,13 +91,15 @@ def test_a_committee_is_of_trainings_with_seeds_of_their_own(tmp_path):
 def test_a_committee_goes_on_without_those_that_diverged(monkeypatch):
     def sick(*args, **kwargs):
         fitted = train(*args, **kwargs)
-        return replace(fitted, diverged_at=np.array([-1, 7, 5, 9], fitted.diverged_at.dtype))
+        metrics = {**fitted.metrics, "sick": np.array([[1.0, np.nan, 2.0, 4.0]])}
+        return replace(fitted, metrics=metrics, diverged_at=np.array([-1, 7, 5, 9], fitted.diverged_at.dtype))
 
     monkeypatch.setattr("ilbrl.agents.fit.train", sick)
     data = logs(100, 0), logs(300, 1)
     learned = fit("ilbrl", *data, config=SMALL, seeds=2, committee=2, updates=20, quiet=True)
     assert learned.diverged_at.tolist() == [-1, 9]
     assert learned.diverged.tolist() == [False, True]
+    assert learned.metrics["sick"].tolist() == [[1, 3]]
     assert [policy.metadata["committee"] for policy in learned.policies] == [1, 1]
     assert [policy.metadata["diverged_at"] for policy in learned.policies] == [-1, 9]
 
@@ -106,6 +108,7 @@ def test_a_committee_that_cannot_be_is_refused_before_training():
     data = logs(100, 0), logs(300, 1)
     for committee, config, said in (
         (0, SMALL, "committee: must be between 1 and 100, got 0"),
+        (40, replace(SMALL, hidden=(256, 256)), "40 networks of this width make one of 10,240 units"),
         (2, replace(SMALL, actor_layer_norm=True), "committee: must be 1 where actor_layer_norm is on"),
     ):
         with pytest.raises(IlbrlError, match=said):

@@ -158,6 +158,31 @@ def test_it_continues_after_a_crash_in_models_or_teachers(both, whole, tmp_path,
     assert found.content_hash == whole.content_hash
 
 
+def test_what_was_imagined_is_kept_and_not_imagined_again_elsewhere(both, whole, tmp_path, monkeypatch):
+    """Another machine rounds differently, so its steps would be others than those that teachers have learned from."""
+    imagine(*both, replace(TINY, rounds=1), config=config(), updates=6, workplace=tmp_path / "one", quiet=True)
+    told = []
+    kept = tmp_path / "both"
+    imagine(*both, TINY, config=config(), updates=6, workplace=kept, log=told.append, quiet=True)
+    monkeypatch.setattr("ilbrl.models.imagination.imagined_steps", None)
+    found = imagine(*both, TINY, config=config(), updates=6, workplace=kept, quiet=True)
+    assert found.content_hash == whole.content_hash
+    with pytest.raises(TypeError):  # other settings: nothing of it is taken
+        imagine(*both, replace(TINY, noise=0.2), config=config(), updates=6, workplace=tmp_path / "one", quiet=True)
+
+
+def test_what_is_wrong_is_said_before_models_are_trained(both, monkeypatch):
+    monkeypatch.setattr("ilbrl.models.imagination.train", None)
+    expert, logs = both
+    sick = replace(logs, observations=np.where(np.arange(len(logs))[:, None] == 7, np.nan, logs.observations))
+    with pytest.raises(IlbrlError, match="NaN"):
+        imagine(expert, sick, TINY, config=config(), updates=6, quiet=True)
+    with pytest.raises(IlbrlError, match="lam"):
+        imagine(expert, logs, TINY, config=replace(config(), lam=-1.0), updates=6, quiet=True)
+    with pytest.raises(IlbrlError, match="period"):
+        imagine(expert, logs, TINY, config=config(), updates=7, quiet=True)
+
+
 @pytest.mark.slow
 def test_discrete_actions_keep_their_names():
     rng = np.random.default_rng(0)
@@ -178,7 +203,8 @@ def test_discrete_actions_keep_their_names():
     ("wrong", "said"),
     [
         ({"rounds": 0}, "rounds: must be a finite number, between 1 and 10"),
-        ({"teachers": 1}, "teachers: must be a finite number, between 2 and 200"),
+        ({"teachers": 0}, "teachers: must be a finite number, between 2 and 200"),
+        ({"teachers": 3}, "teachers: must be even, got 3"),
         ({"noise": 2.0}, "noise: must be a finite number, between 0 and 1"),
         ({"size": "huge"}, "size: must be one of large, medium, small"),
     ],

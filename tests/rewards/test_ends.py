@@ -7,10 +7,10 @@ import pytest
 
 from ilbrl.agents import AGENTS
 from ilbrl.agents.agent import prepare
-from ilbrl.data import Dataset
+from ilbrl.data import Dataset, concatenate
 from ilbrl.learning.spec import Spec
 from ilbrl.rewards import Labelling, soft_support
-from ilbrl.rewards.ends import likeness, rewards_after
+from ilbrl.rewards.ends import likeness, rewards_after, settled
 
 
 def episodes(last: list[float], steps: int = 2, arrive: int = 2) -> Dataset:
@@ -45,7 +45,7 @@ def test_many_ends_are_compared_with_some_of_the_experts(monkeypatch):
     ("ends", "steps", "arrive", "applies"),
     [
         ("auto", 2, 2, True),
-        ("auto", 2, 1, True),  # the other one timed out
+        ("auto", 2, 1, True),  # the other one timed out, and the logs' episodes end too
         ("auto", 2, 0, False),
         ("auto", 8, 2, False),  # the logs meet terminals sooner: these are falls, and the expert falls late
         ("failure", 2, 2, False),
@@ -67,3 +67,24 @@ def test_it_applies_where_the_expert_works_towards_terminals(ends, steps, arrive
     config = replace(AGENTS["ilbrl"].presets["default"], ends=ends)
     columns = prepare(AGENTS["ilbrl"], expert, others, [config], [0], quiet=True).feed.shared
     np.testing.assert_array_equal(columns["absorbing"], after)
+
+
+def test_a_fall_among_two_demonstrations_is_no_goal():
+    """As on ant: one of two demonstrations falls at once, the logs seldom do."""
+    config = soft_support.SupportReward(ends="auto")
+    lying, standing = episodes([5.0], steps=2, arrive=1), episodes([6.0], steps=100, arrive=0)
+    logs = concatenate([episodes([0.0] * 5, steps=100, arrive=0), episodes([5.0], steps=100, arrive=1)])
+    assert settled(config, concatenate([lying, standing]), logs).ends == "failure"
+    assert settled(config, lying, logs).ends == "success"  # all that is known of the expert
+    goals = episodes([5.0] * 4, steps=50, arrive=4)
+    assert settled(config, concatenate([goals, standing]), logs).ends == "success"
+    assert settled(replace(config, ends="failure"), goals, logs).ends == "failure"
+
+
+def test_imagined_steps_do_not_decide_what_a_terminal_is():
+    """They seldom end, so beside them an expert that falls late seems to arrive early."""
+    expert, logs = episodes([5.0, 6.0], steps=70, arrive=2), episodes([5.0] * 5, steps=30, arrive=5)
+    imagined = episodes([0.0] * 50, steps=10, arrive=0)
+    config = soft_support.SupportReward(ends="auto")
+    assert settled(config, expert, logs).ends == "failure"
+    assert settled(config, expert, concatenate([logs, imagined])).ends == "success"  # which is why they are left out

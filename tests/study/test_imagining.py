@@ -62,6 +62,7 @@ def test_a_study_killed_while_it_imagines_ends_in_the_same_bits(imagining, tmp_p
     [
         ({"imagine": ("oril",)}, "training.imagine: 'oril' is none of this study's search.algorithms"),
         ({"imagine": ("bc",)}, "training.imagine: bc learns from the expert's rows alone"),
+        ({"imagination": {"teachers": "3"}}, "teachers: must be even, got 3"),
         ({"imagination": {"round": "1"}}, "training.imagination.round: there is no such setting; there are rounds"),
         ({"imagination": {"rounds": "11"}}, "training.imagination.rounds: must be a finite number, between 1 and 10"),
     ],

@@ -29,6 +29,7 @@ from ilbrl.rewards import Labels, Logits
 DIVERGENCE_FACTOR = 100.0
 MOST_SEEDS = 100_000
 LARGEST_COMMITTEE = 100
+WIDEST = 8192  # units in a layer of a committee: its weights are a dense matrix, zeros and all
 
 
 @dataclass(frozen=True)
@@ -55,9 +56,11 @@ class Learned:
 
     @property
     def metrics(self) -> dict[str, np.ndarray]:
-        """`update` [T], and [T, P] of each metric: the mean of the trainings behind a policy."""
+        """`update` [T], and [T, P] of each metric: the mean of the trainings that a policy consists of."""
+        sound = self.fitted.diverged_at.reshape(len(self.policies), -1) < 0
+        sound |= ~sound.any(-1, keepdims=True)
         return {
-            name: values if name == "update" else values.reshape(len(values), len(self.policies), -1).mean(-1)
+            name: values if name == "update" else values.reshape(len(values), *sound.shape).mean(-1, where=sound)
             for name, values in self.fitted.metrics.items()
         }
 
@@ -196,6 +199,12 @@ def require_committee(configs: Sequence[Any], committee: int) -> None:
     """Refuse committees that cannot be."""
     if not 1 <= committee <= LARGEST_COMMITTEE:
         raise IlbrlError(f"committee: must be between 1 and {LARGEST_COMMITTEE}, got {committee}")
+    widest = committee * max((max(getattr(c, "hidden", ()), default=0) for c in configs), default=0)
+    if committee > 1 and widest > WIDEST:
+        raise IlbrlError(
+            f"committee: {committee} networks of this width make one of {widest:,} units a layer, more than memory can"
+            f" be expected to hold; at most {WIDEST:,}, so use fewer trainings or smaller networks"
+        )
     if committee > 1 and any(getattr(c, "actor_layer_norm", False) for c in configs):
         raise IlbrlError("committee: must be 1 where actor_layer_norm is on, which would normalise all members at once")
 

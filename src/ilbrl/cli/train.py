@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import tyro
 
 from ilbrl.agents import AGENTS
-from ilbrl.agents.fit import DIVERGENCE_FACTOR, MOST_SEEDS, Learned, fit
+from ilbrl.agents.fit import DIVERGENCE_FACTOR, MOST_SEEDS, Learned, fit, require_committee
 from ilbrl.base.errors import IlbrlError, printable
 from ilbrl.base.files import make_folder
 from ilbrl.base.records import shown, to_plain
@@ -20,6 +20,7 @@ from ilbrl.data import Dataset, Reading, concatenate
 from ilbrl.learning.population import MOST_UPDATES
 from ilbrl.models.imagination import TEACHER, imagine, require_imaginable
 from ilbrl.rewards import Logits
+from ilbrl.rewards.ends import settled
 
 EXAMPLE = "ilbrl train ilbrl --expert hopper/expert:2ep --logs hopper/medium:400000steps --seeds 6 --out runs/hopper"
 
@@ -74,8 +75,9 @@ def main(words: list[str]) -> int:
     suits = AGENTS[agent].usual_preset(logs.discrete)
     if suits != "default" and value_of("--preset", words, "") == "":
         run, config = _parse(agent, [*words[1:], "--preset", suits])
+    require_committee([config], run.committee)
     if run.imagine:
-        logs = _with_imagined(agent, config, expert, logs, run)
+        config, logs = settled(config, expert, logs), _with_imagined(agent, config, expert, logs, run)
     learned = fit(
         agent,
         expert,

@@ -162,8 +162,7 @@ def _collect(name: Name, transitions: int, folder: Path, quiet: bool) -> Dataset
     ):
         for i, file in enumerate(files):
             if i < finished:
-                with np.load(file, allow_pickle=False) as arrays:
-                    part = dict(arrays)
+                part = _read_unit(file)
             else:
                 part = next(coming)
                 with written_whole(file) as partial:
@@ -176,6 +175,14 @@ def _collect(name: Name, transitions: int, folder: Path, quiet: bool) -> Dataset
             if row >= transitions:
                 break
     return _dataset(joined, name)
+
+
+def _read_unit(file: Path) -> dict[str, np.ndarray]:
+    try:
+        with np.load(file, allow_pickle=False) as arrays:
+            return {field: arrays[field] for field in _FIELDS}
+    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise IlbrlError(f"{file}: cannot be read ({error}); delete {file.parent}, and it is collected again") from None
 
 
 def _dataset(arrays: dict[str, np.ndarray], name: Name) -> Dataset:
@@ -199,7 +206,7 @@ def _parse(name: str) -> Name:
     if found is None:
         raise IlbrlError(
             f"no benchmark dataset {name!r}: it is one of {', '.join(TASKS)} / one of {', '.join(LEVELS)}, and perhaps"
-            " @ and a seed"
+            " @ and a seed of at most 18 digits"
         )
     task, level, seed = found.groups(default="0")
     return Name(task, level, int(seed))

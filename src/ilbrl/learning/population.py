@@ -122,11 +122,7 @@ def fit(
         raise IlbrlError(f"a population needs one seed per configuration: {members} configurations, {len(seeds)} seeds")
     check(configs)
     require_seeds(seeds)
-    if not 1 <= updates <= MOST_UPDATES:
-        raise IlbrlError(f"updates: must be between 1 and {MOST_UPDATES:,}, got {shown(updates)}")
-    period = learner.period(configs[0])
-    if updates % period:
-        raise IlbrlError(f"{updates} updates is not a multiple of this learner's period of {period}")
+    period = require_updates(learner, configs[0], updates)
     chunk = max((chunk or default_chunk()) // period, 1) * period
     cfg = stack(configs)
     state = jax.eval_shape(lambda key: learner.init(configs[0], spec, key), jax.random.key(0))
@@ -153,6 +149,16 @@ def fit(
         seconds=time.monotonic() - started,
         done_before=min(done_before),
     )
+
+
+def require_updates(learner: Learner, config: Any, updates: int) -> int:
+    """The learner's period, of which `updates` must be a multiple."""
+    if not 1 <= updates <= MOST_UPDATES:
+        raise IlbrlError(f"updates: must be between 1 and {MOST_UPDATES:,}, got {shown(updates)}")
+    period = learner.period(config)
+    if updates % period:
+        raise IlbrlError(f"{updates} updates is not a multiple of this learner's period of {period}")
+    return period
 
 
 def require_seeds(seeds: Sequence[int]) -> None:

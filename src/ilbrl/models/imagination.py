@@ -15,6 +15,8 @@ to the expert are imitated, those that lead away teach its critics what to avoid
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -29,10 +31,13 @@ from ilbrl.agents import AGENTS
 from ilbrl.agents.fit import fit
 from ilbrl.base.errors import IlbrlError
 from ilbrl.base.progress import progress
-from ilbrl.data import Dataset, concatenate, same_actions, same_choices
+from ilbrl.base.records import to_plain
+from ilbrl.data import Dataset, concatenate, load, same_actions, same_choices, save
+from ilbrl.data.doctor import require_healthy
 from ilbrl.learning.config import between, check
 from ilbrl.learning.loggers import Log
-from ilbrl.learning.population import MOST_UPDATES, require_seeds
+from ilbrl.learning.population import MOST_UPDATES, require_seeds, require_updates
+from ilbrl.learning.spec import Spec
 from ilbrl.models import acting
 from ilbrl.models.dynamics import SIZES, Config, Size, size_for_this_machine
 from ilbrl.models.ensemble import MEMBERS, outlook, spread, train
@@ -40,6 +45,7 @@ from ilbrl.models.file import Models
 from ilbrl.models.stepping import constants_of, drawn_pattern, in_network_units, next_state
 from ilbrl.policy import Policy
 from ilbrl.rewards import LOGGED
+from ilbrl.rewards.ends import settled
 
 TEACHER = "ilbrl"
 GREEDIER = 2.5  # times the usual λ: that of every second teacher
@@ -63,7 +69,7 @@ class Imagination:
     steps: int = 10
     """Of an imagined episode, at most."""
     teachers: int = 8
-    """Of each round; one half has the usual λ, the other a larger one."""
+    """Of each round, an even number; one half has the usual λ, the other a larger one."""
     noise: float = 0.1
     """Standard deviation of the noise in a teacher's action, in units of the action bound. Discrete actions are drawn
     from the teacher's probabilities instead."""
@@ -71,6 +77,10 @@ class Imagination:
     """Of the models: large (for a GPU), medium or small (for two cores); by default what suits this machine."""
     models_updates: int | None = None
     """Of each model; by default half of what belongs to the size, for a few steps ask less than whole episodes."""
+
+    def __post_init__(self) -> None:
+        if self.teachers % 2:
+            raise IlbrlError(f"imagination: teachers: must be even, got {self.teachers}: half of them have a larger λ")
 
     @property
     def dynamics(self) -> Any:
@@ -105,20 +115,29 @@ def imagine(
     settings = settings or Imagination()
     check([settings])
     expert, logs = same_choices(same_actions([expert, logs]))
+    require_healthy(logs, expert)  # before models are trained on them
     expert, logs = (replace(data, rewards=None, log_probs=None) for data in (expert, logs))
     agent = AGENTS[TEACHER]
-    config = config or agent.presets[agent.usual_preset(logs.discrete)]
+    config = settled(config or agent.presets[agent.usual_preset(logs.discrete)], expert, logs)
+    configs = [config, _greedier(config)]
+    check(configs)
     seeds = [seed + i for i in range(settings.teachers // 2)]
     require_seeds(seeds)
+    require_updates(agent.solver_for(Spec.of(logs)).learner, config, updates)
+    told = _digest([to_plain(settings), to_plain(config), updates, seed, expert.content_hash, logs.content_hash])
     checkpoint = None if workplace is None else workplace / "checkpoint-models.safetensors"
     models = train([expert, logs], settings.dynamics, seed=seed, resume_from=checkpoint, log=log, quiet=quiet)
     found: list[Dataset] = []
     for number in range(settings.rounds):
+        kept = None if workplace is None else workplace / f"checkpoint-imagined{number}-{told}.npz"
+        if kept is not None and kept.exists():
+            found.append(read_imagined(kept, logs))
+            continue
         teachers = fit(
             agent,
             expert,
             concatenate([logs, *found]),
-            config=[config, replace(config, lam=GREEDIER * config.lam)],
+            config=configs,
             seeds=seeds,
             updates=updates,
             out=None if workplace is None else workplace / f"checkpoint-teachers{number}",
@@ -130,7 +149,23 @@ def imagine(
             raise IlbrlError("imagined steps: every teacher diverged; a smaller λ or learning rates may help")
         rng = np.random.default_rng([seed, number])
         found.append(imagined_steps(sound, models, [expert, logs], settings, rng, quiet))
+        if kept is not None:  # another machine would imagine others, and teachers could not go on with them
+            save(found[-1], kept)
     return concatenate(found)
+
+
+def _greedier(config: Any) -> Any:
+    deployed = None if config.deploy_lam is None else GREEDIER * config.deploy_lam
+    return replace(config, lam=GREEDIER * config.lam, deploy_lam=deployed)
+
+
+def _digest(what: Any) -> str:
+    return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def read_imagined(path: Path, like: Dataset) -> Dataset:
+    """Imagined steps that were saved, to be joined with the logs that they were imagined from."""
+    return replace(load(path, quiet=True), source="imagined", action_names=like.action_names)
 
 
 def require_imaginable(field: str, algorithm: str) -> None:
@@ -140,6 +175,8 @@ def require_imaginable(field: str, algorithm: str) -> None:
         raise IlbrlError(f"{field}: {algorithm} learns from the expert's rows alone, so it cannot use others")
     if agent.reward is LOGGED:
         raise IlbrlError(f"{field}: {algorithm} learns from true rewards, and imagined steps have none")
+    if "initial_observations" in agent.solver.needs(agent.presets["default"]):
+        raise IlbrlError(f"{field}: {algorithm} learns from how episodes begin, and imagined ones begin anywhere")
 
 
 def imagined_steps(

@@ -13,22 +13,26 @@ the expert's are all worth about 1, and those of another kind (a crash, where th
 more than 1,000 ends, 1,000 spread evenly are x_j. What was observed after a terminal is not used, since logs seldom
 have it.
 
-The expert works towards terminals if most of its episodes end by one, and it meets them sooner than the logs do. An
-expert that falls now and then, or even always, but later than others, does not.
+The expert works towards terminals if it meets them sooner than the logs do, and nearly all of its episodes end by one;
+or half of them, where most of the logged episodes do so too. An expert that falls now and then does not, even if one of
+two demonstrations is a fall; nor does one that always falls, but later than others.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from ilbrl.data import Dataset
 from ilbrl.learning.config import config
 from ilbrl.rewards.labels import Labelling
 
 MOST_EXPERTS, BLOCK = 1000, 65_536  # ends of the expert that others are compared with; ends compared at a time
-ARRIVING = 0.5  # share of the expert's episodes that end by a terminal, where that is what it is after
+ARRIVING = 0.8  # share of the expert's episodes that end by a terminal, where that is what it is after
+OFTEN = 0.5  # the same, where so many logged episodes end by one too
 
 
 @config
@@ -37,16 +41,25 @@ class Ends:
 
     ends: Literal["auto", "failure", "success"] = "auto"
     """What a terminal is. failure: nothing more is earned, as in the paper. success: as much is earned for ever as the
-    end resembles the expert's. auto: success where at least half of the expert's episodes end by a terminal, and it has
-    more terminals per step than the logs."""
+    end resembles the expert's. auto: success where the expert has more terminals per step than the logs, and four
+    fifths of its episodes end by one; or half of them, where half of the logged episodes do so too."""
+
+
+def settled(config: Any, expert: Dataset, logs: Dataset) -> Any:
+    """The configuration with `ends` decided by these logs, which must not hold imagined steps: those seldom end."""
+    if getattr(config, "ends", None) != "auto":
+        return config
+    share = expert.terminals.sum() / max(expert.num_episodes, 1)
+    of_logs = logs.terminals.sum() / max(logs.num_episodes, 1)
+    sooner = expert.terminals.any() and expert.terminals.mean() > (logs.terminals.mean() if len(logs) else 0)
+    arrives = sooner and (share >= ARRIVING or (share >= OFTEN and of_logs >= OFTEN))
+    return replace(config, ends="success" if arrives else "failure")
 
 
 def rewards_after(asked: Labelling) -> np.ndarray | None:
     """[N] float32 in [0, 1]: c at terminal rows, 0 elsewhere; None: nothing follows a terminal."""
-    stated, expert = asked.configs[0].ends, asked.expert
-    sooner = expert.terminals.mean() > (asked.logs.terminals.mean() if len(asked.logs) else 0)
-    arrives = sooner and expert.terminals.sum() >= ARRIVING * expert.num_episodes
-    if stated == "failure" or (not arrives and (stated == "auto" or not expert.terminals.any())):
+    expert = asked.expert
+    if settled(asked.configs[0], expert, asked.logs).ends == "failure" or not expert.terminals.any():
         return None
     last = [asked.spec.standardise(data.observations[data.terminals]) for data in (expert, asked.logs)]
     at = np.flatnonzero(np.concatenate([expert.terminals, asked.logs.terminals]))

@@ -102,7 +102,7 @@ def calibration_job(study: Study, parts: Parts) -> Job:
 def evaluation_job(study: Study, parts: Parts, trained: Job, tuning: TuningRecord) -> Job:
     """The job that values what `trained` trains, with the configuration that the calibration has chosen."""
     chosen, prepared = estimator_of(study), preparation_job(study, parts)
-    members = trained.members * len(chosen.seeds)
+    members = trained.members // trained.inputs["committee"] * len(chosen.seeds)
     return Job(
         "evaluate",
         {

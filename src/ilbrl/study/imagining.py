@@ -6,14 +6,11 @@ training logs with these steps after them; evaluation sees none of them, and has
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-
 from ilbrl.agents import AGENTS
 from ilbrl.base.errors import IlbrlError
 from ilbrl.base.records import from_json, shown, to_plain
-from ilbrl.data import Dataset, concatenate, load, save
-from ilbrl.models.imagination import TEACHER, Imagination, imagine, require_imaginable
+from ilbrl.data import Dataset, concatenate, save
+from ilbrl.models.imagination import TEACHER, Imagination, imagine, read_imagined, require_imaginable
 from ilbrl.results.schema import ImaginedRecord
 from ilbrl.study.estimator import changes_of
 from ilbrl.study.jobs import Assignment, Job, counted
@@ -72,5 +69,4 @@ def training_logs(task: Assignment) -> Dataset:
     logs = task.parts.composition.training_logs
     if not task.builds_on("imagine"):
         return logs
-    found: Any = load(task.of_kind("imagine") / FILE, quiet=True)
-    return concatenate([logs, replace(found, source="imagined", action_names=logs.action_names)])
+    return concatenate([logs, read_imagined(task.of_kind("imagine") / FILE, logs)])

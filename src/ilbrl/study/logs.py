@@ -220,7 +220,8 @@ def _reference(study: Study, data: Dataset) -> Reference:
     returns = _returns(data)
     logged = float(returns.mean()) if len(returns) else None
     score = None if logged is None or study.task is None else envs.normalised_score(study.task, logged)
-    measured = measured_returns()["policies"].get(parse(data.source).where)
+    behind, _, _ = parse(data.source).where.partition("@")  # other seeds, the same policy
+    measured = measured_returns()["policies"].get(behind)
     return Reference(
         logged_return=logged,
         logged_score=None if score is None else float(score),

@@ -219,8 +219,8 @@ def train(s: Session, parts: Parts) -> list[Job]:
     results = [read_trained(path) for path in folders]
     s.auditor.note(device=", ".join(sorted({result.device for result in results})))
     diverged = sum(m.diverged_at >= 0 for result in results for m in result.members)
-    members, algorithms = sum(job.members for job in jobs), len(s.study.search.algorithms)
-    s.finished("training", f"{members} policies of {algorithms} algorithms, {diverged} diverged", started)
+    policies, algorithms = sum(len(result.members) for result in results), len(s.study.search.algorithms)
+    s.finished("training", f"{policies} policies of {algorithms} algorithms, {diverged} diverged", started)
     return jobs
 
 

@@ -236,6 +236,8 @@ def planned_policies(study: Study) -> int:
 def _tell_dashboards(s: Session, job: Job) -> None:
     result = s.store.path(job.id)
     members = [m.policy.removesuffix(".safetensors") for m in read_trained(result).members]
+    if (committee := job.inputs["committee"]) > 1:
+        members = [f"{member}-training{number}" for member in members for number in range(committee)]
     for name in s.dashboards:
         with DASHBOARDS[name](s.folder / name, f"{job.inputs['algorithm']}-{job.id[-8:]}", members) as log:
             for line in (result / "metrics.jsonl").read_text().splitlines():

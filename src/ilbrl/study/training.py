@@ -26,6 +26,7 @@ from ilbrl.results.folder import remedy
 from ilbrl.results.schema import LabelsRecord, TrainedMember, TrainedRecord
 from ilbrl.results.tables import CurveRow
 from ilbrl.rewards import Labels, soft_support
+from ilbrl.rewards.ends import settled
 from ilbrl.study.imagining import imagination_job, training_logs
 from ilbrl.study.jobs import Assignment, Job, counted, read_result
 from ilbrl.study.logs import PARTS_OF_TRAINING, Parts
@@ -132,6 +133,7 @@ def train_group(task: Assignment) -> None:
     algorithm, seeds, asked = task.inputs["algorithm"], task.inputs["seeds"], task.inputs["configurations"]
     agent, split = AGENTS[algorithm], task.parts.composition
     configs = [from_json(agent.Config, c["config"], f"a training job of {algorithm}") for c in asked]
+    configs = [settled(c, split.training_expert, split.training_logs) for c in configs]
     labels = Labels.load(task.of_kind("label") / "labels.npz") if _is_labelled(algorithm) else None
     members_of = trainings(configs, seeds, task.inputs["committee"])
     expert, logs, updates = split.training_expert, training_logs(task), task.inputs["updates"]
