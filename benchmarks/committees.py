@@ -105,7 +105,7 @@ def table(folder: Path) -> list[str]:
     for (task, count, algorithm), draws in cells.items():
         kinds = [np.concatenate([cell["alone"] for cell in draws])]
         kinds += [np.concatenate([cell["committees"][str(size)] for cell in draws]) for size in SIZES]
-        shown = " | ".join(f"{np.mean(scores):.1f} ({np.min(scores):.0f})" for scores in kinds)
+        shown = " | ".join(f"{np.mean(scores):.1f} ({round(np.min(scores))})" for scores in kinds)
         lines.append(f"| {task}, {count} | {AGENTS[algorithm].title} | {len(draws)} | {shown} |")
     return lines
 

@@ -13,9 +13,9 @@ the expert's are all worth about 1, and those of another kind (a crash, where th
 more than 1,000 ends, 1,000 spread evenly are x_j. What was observed after a terminal is not used, since logs seldom
 have it.
 
-The expert works towards terminals if it meets them sooner than the logs do, and nearly all of its episodes end by one;
-or half of them, where most of the logged episodes do so too. An expert that falls now and then does not, even if one of
-two demonstrations is a fall; nor does one that always falls, but later than others.
+The expert works towards terminals if it meets them sooner than the logs do, and most of its episodes end by one. Where
+actions are continuous, terminals are falls more often than goals, so nearly all have to: one fall among two or three
+demonstrations is no goal. An expert that always falls, but later than others, does not work towards that either.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ilbrl.rewards.labels import Labelling
 
 MOST_EXPERTS, BLOCK = 1000, 65_536  # ends of the expert that others are compared with; ends compared at a time
 ARRIVING = 0.8  # share of the expert's episodes that end by a terminal, where that is what it is after
-OFTEN = 0.5  # the same, where so many logged episodes end by one too
+CHOOSING = 0.5  # the same with discrete actions
 
 
 @config
@@ -41,18 +41,17 @@ class Ends:
 
     ends: Literal["auto", "failure", "success"] = "auto"
     """What a terminal is. failure: nothing more is earned, as in the paper. success: as much is earned for ever as the
-    end resembles the expert's. auto: success where the expert has more terminals per step than the logs, and four
-    fifths of its episodes end by one; or half of them, where half of the logged episodes do so too."""
+    end resembles the expert's. auto: success where the expert has more terminals per step than the logs, and at least
+    four fifths of its episodes end by one (half of them, where actions are discrete)."""
 
 
 def settled(config: Any, expert: Dataset, logs: Dataset) -> Any:
     """The configuration with `ends` decided by these logs, which must not hold imagined steps: those seldom end."""
     if getattr(config, "ends", None) != "auto":
         return config
-    share = expert.terminals.sum() / max(expert.num_episodes, 1)
-    of_logs = logs.terminals.sum() / max(logs.num_episodes, 1)
-    sooner = expert.terminals.any() and expert.terminals.mean() > (logs.terminals.mean() if len(logs) else 0)
-    arrives = sooner and (share >= ARRIVING or (share >= OFTEN and of_logs >= OFTEN))
+    most = CHOOSING if expert.discrete else ARRIVING
+    sooner = expert.terminals.mean() > (logs.terminals.mean() if len(logs) else 0)
+    arrives = sooner and expert.terminals.sum() >= most * expert.num_episodes
     return replace(config, ends="success" if arrives else "failure")
 
 
