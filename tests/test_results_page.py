@@ -146,6 +146,7 @@ def test_what_imagined_steps_bring():
     page = (DOCS / "imagination.md").read_text()
     folder = DOCS / "results" / "imagined"
     assert imagined_steps.table(folder) in page
+    assert imagined_steps.table(DOCS / "results" / "imagined-small") in page
     cells = {task: json.loads((folder / f"{task}-2.json").read_text()) for task in TASKS}
     assert {cell["commit"] for cell in cells.values()} == {"c33fb05"}
     for task in ("hopper", "halfcheetah", "walker2d"):
