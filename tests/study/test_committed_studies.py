@@ -10,16 +10,20 @@ from ilbrl.study.study import Study
 FOLDER = Path(__file__).parents[2] / "studies"
 
 
-@pytest.mark.parametrize("episodes", [2, 18])
+@pytest.mark.parametrize(
+    ("episodes", "expert", "configurations", "imagine"),
+    [(18, "{task}/expert:18ep", 10, ()), (2, "{task}/expert@2:2ep", 8, ("ilbrl", "ilbrl-unweighted"))],
+)
 @pytest.mark.parametrize("task", ["hopper", "halfcheetah", "walker2d", "ant"])
-def test_a_study(task, episodes):
+def test_a_study(task, episodes, expert, configurations, imagine):
     study = Study.load(FOLDER / f"locomotion-{episodes}-{task}.toml")
     assert study.task == task
-    assert (study.data.expert_episodes, study.data.expert) == (episodes, f"{{task}}/expert:{episodes}ep")
+    assert (study.data.expert_episodes, study.data.expert) == (episodes, expert)
     assert set(study.search.algorithms) == {"ilbrl", "ilbrl-unweighted", "bc", "smodice", "oril"}
-    assert configurations_of(study.search, "ilbrl") == 10
+    assert configurations_of(study.search, "ilbrl") == configurations
     assert all(configurations_of(study.search, name) >= 6 for name in study.search.algorithms)
     assert study.training.seeds == 5
+    assert study.training.imagine == imagine
     assert study.final.episodes == 30
     first = Study.load(FOLDER / f"locomotion-{episodes}-hopper.toml")
     assert draw(study.search, "ilbrl", study.seed) == draw(first.search, "ilbrl", first.seed)

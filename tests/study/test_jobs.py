@@ -13,7 +13,7 @@ def test_an_address_is_stable():
     assert reordered.id == job.id
 
 
-ADDRESS = "train-f69d9c2bb4dff1ae"
+ADDRESS = "train-21d3498b796d754d"
 
 
 def test_an_address_changes_with_every_input():
