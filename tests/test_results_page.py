@@ -1,6 +1,7 @@
 """docs/results.md and docs/discrete.md show what their commands print of the committed results, typed by nobody."""
 
 import json
+import re
 from argparse import Namespace
 from pathlib import Path
 
@@ -23,7 +24,9 @@ from ilbrl.results.folder import read_runs
 
 DOCS = Path(__file__).parents[1] / "docs"
 TASKS = ("hopper", "halfcheetah", "walker2d", "ant")
-FOLDERS = {count: [DOCS / "results" / "locomotion" / f"{task}-{count}" for task in TASKS] for count in (18, 2)}
+WITH_18, WITH_2, WITHOUT_IMAGINED = (
+    [DOCS / "results" / "locomotion" / f"{task}-{kind}" for task in TASKS] for kind in ("18", "2-imagined", "2")
+)
 
 
 @pytest.fixture(scope="module")
@@ -64,15 +67,13 @@ def test_how_well_offline_values_choose(page):
 
 
 def test_the_regret_of_selection(page):
-    runs = read_runs([folder for folders in FOLDERS.values() for folder in folders])
-    lines = {*study_regret.of_ilbrl(runs), *study_regret.of_every_algorithm(runs), *study_regret.between(runs)}
-    assert lines <= set(page)
+    for folders in (WITH_18 + WITH_2, WITHOUT_IMAGINED):
+        runs = read_runs(folders)
+        lines = {*study_regret.of_ilbrl(runs), *study_regret.of_every_algorithm(runs), *study_regret.between(runs)}
+        assert lines <= set(page)
 
 
-IMAGINED = [DOCS / "results" / "locomotion" / "halfcheetah-2-imagined"]
-
-
-@pytest.mark.parametrize("folders", [*FOLDERS.values(), IMAGINED], ids=["18", "2", "2 imagined"])
+@pytest.mark.parametrize("folders", [WITH_18, WITH_2, WITHOUT_IMAGINED], ids=["18", "2", "2 without imagined steps"])
 def test_the_scores_of_the_studies(page, folders):
     text = markdown(summarise(folders))
     rows = [line for line in text[text.index("## True scores") :].splitlines() if line.startswith(("| ", "|  "))]
@@ -85,29 +86,65 @@ def in_words(scores, digits=1):
     return f"{', '.join(first)} and {last}"
 
 
+def choices(folders, algorithm="ilbrl"):
+    """Scores of an algorithm's configurations and which was chosen, per task."""
+    found = [selection_regret(run)[algorithm] for run in read_runs(folders)]
+    return [({n: mean.value for n, mean in one.configurations.items()}, one.chosen) for one in found]
+
+
+def flat(name):
+    return " ".join((DOCS.parent / name).read_text().split())
+
+
 def test_sentences_about_the_studies_have_their_numbers():
-    page, readme = (" ".join(file.read_text().split()) for file in (DOCS / "results.md", DOCS.parent / "README.md"))
-    for count, folders in FOLDERS.items():
-        regrets = [selection_regret(run) for run in read_runs(folders)]
-        ilbrl = [{n: mean.value for n, mean in of["ilbrl"].configurations.items()} for of in regrets]
-        chosen = in_words(scores[of["ilbrl"].chosen] for scores, of in zip(ilbrl, regrets))
-        assert chosen in page
-        assert chosen in readme
-        assert in_words(scores[0] for scores in ilbrl) in page  # the default
-        best = [max(scores.values()) for scores in ilbrl]
-        if count == 2:
-            assert in_words(best) in page
-            assert in_words(best, 0).replace(" and", ",") in readme
-        else:
-            bc = [of["bc"] for of in regrets]
-            assert in_words(max(m.value for m in of.configurations.values()) for of in bc) in page
-            assert in_words((of.configurations[of.chosen].value for of in bc), 0) in readme
+    page, readme, imagination = map(flat, ("docs/results.md", "README.md", "docs/imagination.md"))
+    for count, folders in ((18, WITH_18), (2, WITH_2)):
+        assert in_words(scores[chosen] for scores, chosen in choices(folders)) in page
+        for algorithm, name, mark in (("ilbrl", "ILBRL", "**"), ("bc", "cloning (BC)", "")):
+            cells = [f"{mark}{scores[chosen]:.1f}{mark}" for scores, chosen in choices(folders, algorithm)]
+            assert f"| {name}, {count} demonstrations | {' | '.join(cells)} |" in readme
+    assert in_words(scores[chosen] for scores, chosen in choices(WITH_2)) in imagination
+    for folders, text in ((WITH_18, page), (WITH_2, imagination), (WITHOUT_IMAGINED, imagination)):
+        assert in_words(scores[0] for scores, _ in choices(folders)) in text  # the default
+    for folders, algorithm in ((WITH_18, "bc"), (WITH_2, "ilbrl"), (WITH_2, "ilbrl-unweighted")):
+        assert in_words(max(scores.values()) for scores, _ in choices(folders, algorithm)) in page
+
+
+def test_what_choosing_cost():
+    page, readme = map(flat, ("docs/results.md", "README.md"))
+    chosen, default, random, best = np.mean(
+        [
+            (scores[chosen], scores[0], np.mean(list(scores.values())), max(scores.values()))
+            for scores, chosen in choices(WITH_18 + WITH_2)
+        ],
+        axis=0,
+    )
+    for text in (page, readme):
+        assert f"{best - chosen:.1f} points below the best on average" in text
+    assert (
+        f"{chosen - default:.1f} points above always taking the default, {chosen - random:.1f} above a random" in page
+    )
+    assert f"{chosen - default:.1f} above always taking the default and {chosen - random:.1f} above a random" in readme
+
+
+def test_two_demonstrations_reach_what_was_aimed_at():
+    page, runs, deployed = flat("docs/results.md"), read_runs(WITH_2), []
+    for run, (scores, number), goal in zip(runs, choices(WITH_2), (90, 60, 90, 76)):
+        assert scores[number] >= goal
+        chosen = run.selection.algorithms["ilbrl"]
+        played = {score.policy_seed: score for score in run.final.scores if score.algorithm == "ilbrl"}
+        deployed.append(played[chosen.best_seed].score)
+        true = np.mean([score.return_mean for score in played.values()])
+        assert re.search(rf"{chosen.value:,.0f} (for|and returns) {true:,.0f}", page)
+        assert run.selection.overall.algorithm == "ilbrl"
+    assert in_words(deployed) in page
 
 
 def test_no_candidate_was_played_before_selection():
-    for run in read_runs([folder for folders in FOLDERS.values() for folder in folders]):
-        assert run.audit.environment_calls["candidates_before_selection"] == 0
-        assert run.audit.commit == "1da9779"
+    for commit, folders in (("1da9779", WITH_18 + WITHOUT_IMAGINED), ("ae2e70b", WITH_2)):
+        for run in read_runs(folders):
+            assert run.audit.environment_calls["candidates_before_selection"] == 0
+            assert run.audit.commit == commit
 
 
 def test_the_tables_of_discrete_actions():
@@ -143,22 +180,31 @@ def test_what_committees_bring():
 
 
 def test_what_imagined_steps_bring():
-    page = (DOCS / "imagination.md").read_text()
+    page, readme = flat("docs/imagination.md"), flat("README.md")
     folder = DOCS / "results" / "imagined"
-    assert imagined_steps.table(folder) in page
-    assert imagined_steps.table(DOCS / "results" / "imagined-small") in page
-    cells = {task: json.loads((folder / f"{task}-2.json").read_text()) for task in TASKS}
-    assert {cell["commit"] for cell in cells.values()} == {"c33fb05"}
-    for task in ("hopper", "halfcheetah", "walker2d"):
-        assert min(cells[task]["with"]["scores"]) > np.mean(cells[task]["without"]["scores"])
-    assert min(cells["hopper"]["with"]["scores"]) > 110.2 - 3
-    without, imagined = ([f"{np.mean(c[kind]['scores']):.1f}" for c in cells.values()] for kind in ("without", "with"))
-    for name in ("README.md", "docs/results.md"):
-        text = " ".join((DOCS.parent / name).read_text().split())
-        change = " to ".join(f"{', '.join(means[:2])} and {means[2]}" for means in (without, imagined))
-        assert f"from {change} on hopper, halfcheetah and walker2d" in text
-    assert f"from {without[3]} to {imagined[3]} on ant" in text
-    took = [[cell["with"][f"seconds_of_{what}"] for cell in cells.values()] for what in ("imagining", "training")]
-    said = " ".join(page.split())
-    assert f"took {min(took[0]):.0f} to {max(took[0]):.0f} seconds there" in said
-    assert f"training with it {min(took[1]):.0f} to {max(took[1]):.0f}" in said
+    lines = imagined_steps.table(folder).splitlines()
+    assert set(lines) <= set((DOCS / "imagination.md").read_text().splitlines())
+    assert set(lines) <= set((DOCS / "results.md").read_text().splitlines())
+    assert imagined_steps.table(DOCS / "results" / "imagined-small") in (DOCS / "imagination.md").read_text()
+    cells = {(task, count): read_json(folder / f"{task}-{count}.json") for task in TASKS for count in (2, 18)}
+    older = {(task, 2) for task in TASKS if task != "ant"}
+    assert all(cell["commit"] == ("c33fb05" if where in older else "ae2e70b") for where, cell in cells.items())
+    means = {where: [np.mean(cell[kind]["scores"]) for kind in ("without", "with")] for where, cell in cells.items()}
+    assert all(min(cell["with"]["scores"]) > means[where][0] for where, cell in cells.items() if where[1] == 2)
+    assert min(cells["hopper", 2]["with"]["scores"]) > 110.2 - 3
+    (two, two_with), (many, many_with) = (np.mean([means[t, n] for t in TASKS], axis=0) for n in (2, 18))
+    assert f"{two:.1f} on average without imagined steps and to {two_with:.1f} with them" in readme
+    assert f"from eighteen to {many:.1f} and {many_with:.1f}" in readme
+    assert f"{two_with - two:.0f} points more on average" in page
+    before = read_json(folder / "earlier" / "ant-2.json")
+    without, imagined = (np.mean(before[kind]["scores"]) for kind in ("without", "with"))
+    assert f"made {imagined:.1f} of it, {without:.1f} without imagined steps" in page
+    beside = [cell for where, cell in cells.items() if where != ("ant", 2)]  # four tasks side by side
+    took = [[cell["with"][f"seconds_of_{what}"] for cell in beside] for what in ("imagining", "training")]
+    assert f"took {min(took[0]):.0f} to {max(took[0]):.0f} seconds there" in page
+    assert f"({cells['ant', 2]['with']['seconds_of_imagining']:.0f} with ant alone)" in page
+    assert f"training with it {min(took[1]):.0f} to {max(took[1]):.0f}" in page
+
+
+def read_json(path):
+    return json.loads(path.read_text())
