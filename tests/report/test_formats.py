@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -26,6 +27,20 @@ def test_the_best_and_what_cannot_be_told_apart_from_it_are_bold(summary):
     assert bold["ORIL"][0] == indistinguishable(runs["oril"], runs["bc"]) == False  # noqa: E712
     assert bold["policy of the expert"] == [False] * 5  # not a competitor
     assert NOT_D4RL in table.caption
+
+
+def test_single_runs_are_told_apart_by_their_episodes(summary):
+    def first(of):
+        return {name: {task: runs[:1] for task, runs in tasks.items()} for name, tasks in of.items()}
+
+    board = replace(summary.board, scores=first(summary.board.scores), errors=first(summary.board.errors))
+    table = score_table(replace(summary, board=board, aggregates={}))
+    assert "over the episodes of one run" in table.caption
+    for task, column in zip(board.tasks, zip(*(row[1:] for row in table.rows))):
+        found = {name: board.mean(name, task) for name in board.algorithms}
+        best = max(found.values(), key=lambda mean: mean.value)
+        assert [cell.bold for cell in column[: len(found)]] == [not mean.differs_from(best) for mean in found.values()]
+    assert not all(cell.bold for row in table.rows[: len(found)] for cell in row[1:])
 
 
 def test_markdown_tells_verdict_scores_and_small_print(summary):

@@ -141,6 +141,16 @@ def test_clearly_above_means_the_whole_interval():
     assert statistics.Mean(10.0, np.nan, np.nan, 1).clearly_above(9.9)
 
 
+def test_two_means_differ_where_the_interval_of_their_difference_leaves_out_zero():
+    found = statistics.Mean(10.0, 3.0, 5.88, 1)
+    assert [found.differs_from(statistics.Mean(value, 4.0, 7.84, 1)) for value in (0.1, 0.3, 19.9)] == [
+        True,
+        False,
+        True,
+    ]
+    assert not found.differs_from(statistics.Mean(-100.0, np.nan, np.nan, 1))
+
+
 def test_not_distinguishable_is_welch_s_test():
     rng = np.random.default_rng(0)
     for _ in range(50):

@@ -59,7 +59,8 @@ def caption(board: Scoreboard) -> str:
     notes = score_notes(board.tasks) if board.unit == "score" else []
     d4rl = "D4RL-normalised scores" if notes == [NOT_D4RL] else "Scores"
     unit = d4rl if board.unit == "score" else "Returns of an episode"
-    said = f"{unit}. Task columns: mean ± normal 95 % interval over runs, compared by Welch's t."
+    over = "the episodes of one run" if board.runs_per_task == 1 else "runs, compared by Welch's t"
+    said = f"{unit}. Task columns: mean ± normal 95 % interval over {over}."
     if board.enough_runs:
         said += " IQM: 95 % bootstrap interval, compared by t intervals."
     return " ".join([said, BOLD, *notes])
@@ -69,10 +70,13 @@ def _task_cell(board: Scoreboard, name: str, task: str) -> Cell:
     rivals = {other: scores[task] for other, scores in board.scores.items() if task in scores}
     if name not in rivals:
         return Cell("–")
-    best = max(rivals.values(), key=lambda runs: float(runs.mean()))
+    best = max(rivals, key=lambda other: float(rivals[other].mean()))
     found = board.mean(name, task)
-    alike = rivals[name] is best or indistinguishable(rivals[name], best)
-    return Cell(plus_minus(found.value, found.half_width), alike)
+    if min(len(rivals[name]), len(rivals[best])) > 1:
+        alike = indistinguishable(rivals[name], rivals[best])
+    else:
+        alike = not found.differs_from(board.mean(best, task))
+    return Cell(plus_minus(found.value, found.half_width), name == best or alike)
 
 
 def _iqm_cell(summary: Summary, name: str) -> Cell:

@@ -100,6 +100,10 @@ class Mean(NamedTuple):
         """Whether the whole interval lies above `value`; of an unknown spread, whether the mean does."""
         return self.value - float(np.nan_to_num(self.half_width)) > value
 
+    def differs_from(self, other: Mean) -> bool:
+        """Whether the normal 95 % interval of the difference leaves out zero; of an unknown spread it cannot."""
+        return bool(abs(self.value - other.value) > NORMAL_95 * np.hypot(self.std_error, other.std_error))
+
 
 def normal_mean(scores: np.ndarray, std_errors: np.ndarray | None = None) -> Mean:
     """[runs] → mean ± 1.96 s/√n, as the paper's tables have it.
