@@ -1,6 +1,6 @@
 """What choosing offline cost in studies whose candidates have been revealed: the tables of docs/results.md.
 
-    python -m benchmarks.study_regret docs/results/locomotion/*-18 docs/results/locomotion/*-2
+    python -m benchmarks.study_regret docs/results/locomotion/*-18 docs/results/locomotion/*-2-imagined
 
 ILBRL: the chosen configuration against always taking the default (configuration 0), a random one and the best by true
 score (`ilbrl tune --reveal` has played them all). Then the regret of every algorithm, and the choice between

@@ -33,7 +33,7 @@ usage: ilbrl tune --expert FILE --logs FILE --out RUN …      (your own logs; i
 STUDY is a TOML file or a preset: {presets}
 
   ilbrl tune --expert demos.csv --logs logs.csv --out runs/mine
-  ilbrl tune large --expert demos.csv --logs logs.csv --out runs/mine               (with a GPU: a quarter of an hour)
+  ilbrl tune large --expert demos.csv --logs logs.csv --out runs/mine               (full size, for a GPU)
   ilbrl tune --expert demos.csv --logs logs.csv --columns observations angle,speed actions torque --out runs/mine
   ilbrl tune --expert demos.csv --logs logs.csv --imagine ilbrl --out runs/mine     (few demonstrations: imagined steps)
   ilbrl tune --expert demos.csv --logs logs.csv --committee 5 --out runs/mine       (less luck: committees of policies)
