@@ -60,7 +60,7 @@ def main() -> None:
 def measure(task: str, algorithm: str, number: int, args: argparse.Namespace) -> None:
     """One file: scores of all trainings alone, and of their committees."""
     path, count = args.out / f"{task}-{args.expert_episodes}-{algorithm}-{number}.json", args.expert_episodes
-    demo = Study.load("demo")
+    demo = Study.load("demo-hopper")
     config: Any = replace(AGENTS[algorithm].presets["default"], dtype="bfloat16")
     steps, updates = LOGS_STEPS, UPDATES
     if args.demo and demo.training.updates and demo.data.training_transitions:

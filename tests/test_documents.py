@@ -302,7 +302,7 @@ def test_the_picture_of_the_rooms_has_all_of_them_in_import_order():
     ]
 
 
-@pytest.mark.parametrize("name", ["demo", "large", "own", "small", "paper"])
+@pytest.mark.parametrize("name", ["demo", "demo-hopper", "large", "own", "small", "paper"])
 def test_the_planned_updates_of_the_presets(name):
     (millions,) = re.findall(rf"\| `{name}` \|.*\| ([\d.,]+) million", (ROOT / "docs/protocol.md").read_text())
     study = Study.load(name)

@@ -92,7 +92,7 @@ def test_references_are_found_by_the_logs_they_made(result):
 def test_usage(capsys):
     assert main(["tune"]) == 2
     assert main(["tune", "--help"]) == 0
-    assert "demo, large, own, paper, small" in capsys.readouterr().out
+    assert "demo, demo-hopper, large, own, paper, small" in capsys.readouterr().out
     assert main(["tune", "nowhere.toml", "--out", "x"]) == 2
     assert "nowhere.toml: cannot be read" in capsys.readouterr().err
     assert main(["tune", "--reveal"]) == 2

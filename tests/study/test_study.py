@@ -84,7 +84,7 @@ def test_too_many_policies_are_refused_before_work_starts(tiny, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("name", ["demo", "large", "own", "small", "paper"])
+@pytest.mark.parametrize("name", ["demo", "demo-hopper", "large", "own", "small", "paper"])
 def test_presets(name):
     study = Study.load(name)
     assert study.name == ("" if name in (OWN, "large") else name)  # that of the folder

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import tyro
 
@@ -14,9 +15,15 @@ from ilbrl.results import read_run
 from ilbrl.study.study import Study
 from ilbrl.study.tune import tune
 
-STORY = """Policies learn from {episodes} episodes of an expert and many of a mediocre policy ({task}): ILBRL from both,
-BC from the expert alone, by cloning. One of them is selected from logs alone, by small models of the task that learn
-from these and further episodes: no environment is touched before. The study is the preset `demo` of `ilbrl tune`.
+PRESETS = {"clinic": "demo", "hopper": "demo-hopper"}
+DATA = {
+    "clinic": "the records of three patients of an expert, and of thousands of a mediocre clinic (made-up patients)",
+    "hopper": "three episodes of an expert, and many of a mediocre policy (a robot that hops)",
+}
+STORY = """Policies learn from {data}:
+ILBRL from both, BC from the expert alone, by cloning. One of them is selected from logs alone, by small models of the
+task that learn from these and further episodes: no environment is touched before. The study is the preset `{preset}` of
+`ilbrl tune`.
 """
 
 
@@ -28,7 +35,9 @@ class DemoOptions:
     """
 
     out: Path | None = None
-    """Run folder; the same command continues there if it is interrupted. By default runs/demo, or runs/demo-seedN."""
+    """Run folder; the same command continues there if it is interrupted. By default runs/demo, runs/demo-seedN …"""
+    task: Literal["clinic", "hopper"] = "clinic"
+    """Treatments in a made-up clinic (a minute or two), or a robot that hops (some minutes; it needs luck)."""
     seed: int = 0
     """Of the study: splits, draws, training."""
 
@@ -37,9 +46,10 @@ def main(words: list[str]) -> int:
     from ilbrl.report.page import write_page
 
     args = tyro.cli(DemoOptions, args=words, prog="ilbrl demo")
-    out = args.out or Path("runs/demo" if args.seed == 0 else f"runs/demo-seed{args.seed}")
-    study = replace(Study.load("demo"), seed=args.seed)
-    print(STORY.format(episodes=study.data.expert_episodes, task=study.task), flush=True)
+    preset = PRESETS[args.task]
+    out = args.out or Path("runs") / (preset if args.seed == 0 else f"{preset}-seed{args.seed}")
+    study = replace(Study.load(preset), seed=args.seed)
+    print(STORY.format(data=DATA[args.task], preset=preset), flush=True)
     result = tune(study, out=out, command="ilbrl demo " + shlex.join(words))
     page, found = write_page([out], out / "report.html"), verdict(read_run(out))
     print("\n".join(["", as_text(result), "", *found.in_short, f"The verdict: {found.call}.", f"The report: {page}"]))

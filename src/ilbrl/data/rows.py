@@ -10,6 +10,7 @@ from ilbrl.data.actions import check_choices_of_expert
 from ilbrl.data.checks import ROWS_AT_ONCE, Finding, counted
 from ilbrl.data.dataset import Dataset
 
+RECURRENT = 20  # rows per value of the observation, from which on states are said to recur
 _ODD = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9))  # the mixing constants of SplitMix64
 
 
@@ -33,13 +34,12 @@ def transition_fingerprints(dataset: Dataset) -> np.ndarray:
 
     Different rows share one with probability about N² / 2⁶⁵, 10⁻⁷ at two million rows.
     """
-    fingerprints = np.empty(len(dataset), np.uint64)
-    for start in range(0, len(dataset), ROWS_AT_ONCE):
-        rows = slice(start, start + ROWS_AT_ONCE)
-        actions = dataset.actions[rows].reshape(-1, dataset.act_dim).astype(np.float32, copy=False)
-        numbers = np.concatenate([dataset.observations[rows], actions, dataset.next_observations[rows]], axis=1)
-        fingerprints[rows] = _mixed(numbers + np.float32(0))  # −0 becomes 0, which it equals
-    return fingerprints
+    return _fingerprints(dataset.observations, dataset.actions.reshape(len(dataset), -1), dataset.next_observations)
+
+
+def states_recur(dataset: Dataset) -> bool:
+    """Whether observations take so few values that equal transitions are to be expected, and no copies."""
+    return len(np.unique(_fingerprints(dataset.observations))) * RECURRENT <= len(dataset)
 
 
 def check_continuity(dataset: Dataset) -> Iterator[Finding]:
@@ -62,8 +62,10 @@ def check_duplicates(dataset: Dataset) -> Iterator[Finding]:
     if len(again):
         row = dataset.source_row(again.min())
         message = f"{counted(len(again), 'transition')} logged before, number for number (first: row {row})"
-        grade = "warning" if len(again) > 0.01 * len(dataset) else "note"
-        yield Finding(grade, "duplicates", None, row, message)
+        few = len(again) <= 0.01 * len(dataset)
+        if not few and states_recur(dataset):
+            few, message = True, f"{message}; observations take few values, so that this is to be expected"
+        yield Finding("note" if few else "warning", "duplicates", None, row, message)
 
 
 def check_expert(dataset: Dataset, expert: Dataset) -> Iterator[Finding]:
@@ -81,9 +83,14 @@ def check_expert(dataset: Dataset, expert: Dataset) -> Iterator[Finding]:
         row = expert.source_row(np.argmax(shared))
         message = (
             f"{shared.sum():,} of {len(expert):,} expert transitions also stand in the other logs"
-            f" (first: expert row {row}): a held-out score on either would not be held out"
+            f" (first: expert row {row})"
         )
-        yield Finding("warning", "expert", None, row, message)
+        if states_recur(dataset):
+            message += "; observations take few values, so that this is to be expected"
+            yield Finding("note", "expert", None, row, message)
+        else:
+            message += ": a held-out score on either would not be held out"
+            yield Finding("warning", "expert", None, row, message)
 
 
 def _check_columns_of_expert(dataset: Dataset, expert: Dataset) -> Iterator[Finding]:
@@ -101,6 +108,16 @@ def _check_columns_of_expert(dataset: Dataset, expert: Dataset) -> Iterator[Find
         else:
             remedy = "make sure that they mean the same"
             yield Finding("warning", "expert", field, None, f"{differ}: {remedy}")
+
+
+def _fingerprints(*columns: np.ndarray) -> np.ndarray:
+    """[N] uint64 of the rows of [N, …] arrays, side by side."""
+    fingerprints = np.empty(len(columns[0]), np.uint64)
+    for start in range(0, len(fingerprints), ROWS_AT_ONCE):
+        rows = slice(start, start + ROWS_AT_ONCE)
+        numbers = np.concatenate([column[rows].astype(np.float32, copy=False) for column in columns], axis=1)
+        fingerprints[rows] = _mixed(numbers + np.float32(0))  # −0 becomes 0, which it equals
+    return fingerprints
 
 
 def _mixed(numbers: np.ndarray) -> np.ndarray:
