@@ -24,6 +24,7 @@ from ilbrl.base.records import write_json
 from ilbrl.report.deployed import file_played
 from ilbrl.report.pictures import display
 from ilbrl.report.scoreboard import reference_score
+from ilbrl.report.text import number
 from ilbrl.results import read_run
 
 
@@ -79,7 +80,7 @@ def table(studies: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield "| study seed | selected | offline: ILBRL | BC | played: ILBRL | BC | minutes |"
     yield "|---|---|---:|---:|---:|---:|---:|"
     for study in studies:
-        offline = [f"{study['offline'][name]:,.0f}" for name in ("ilbrl", "bc")]
+        offline = [number(study["offline"][name]) for name in ("ilbrl", "bc")]
         scores = [f"{study['scores'][name]:.1f}" for name in ("ilbrl", "bc")]
         cells = [str(study["seed"]), display(study["selected"]), *offline, *scores, f"{study['seconds'] / 60:.1f}"]
         yield f"| {' | '.join(cells)} |"

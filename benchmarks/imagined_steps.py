@@ -7,7 +7,7 @@
     python -m benchmarks.imagined_steps ant --expert-episodes 2 --demonstrations                 (which ones are drawn)
 
 400,000 medium transitions, 100,000 updates in bfloat16 of members and teachers alike, six seeds, 30 deterministic
-episodes. With --demo: sizes of the preset `demo-hopper` of `ilbrl tune`, the first configuration that it would draw, and small
+episodes. With --demo: sizes of the preset `demo-hopper`, the first configuration that it would draw, and small
 models. Expert episodes are drawn by a seed that nothing else uses, and so are teachers and members. A file per cell
 says what was found with imagined steps, then without; what is there is not computed again. Several tasks side by side
 on one GPU need XLA_PYTHON_CLIENT_PREALLOCATE=false and NVIDIA's MPS.

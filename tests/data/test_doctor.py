@@ -202,6 +202,20 @@ def test_expert_rows_among_the_other_logs() -> None:
         require_healthy(healthy(), changed(expert, "actions", 3, np.nan))
 
 
+def test_where_states_recur_equal_transitions_are_no_copies() -> None:
+    corners = np.random.default_rng(0).integers(0, 2, (4, 101, 2)).astype(np.float32)  # four states, 400 steps
+    walk = Dataset(
+        observations=corners[:, :-1].reshape(-1, 2),
+        next_observations=corners[:, 1:].reshape(-1, 2),
+        actions=np.arange(400)[:, None] % 3 / 3,
+        timeouts=np.arange(400) % 100 == 99,
+        terminals=np.zeros(400),
+    )
+    found = [f for f in examine(walk, walk.episodes([1])) if f.check in ("duplicates", "expert")]
+    assert [f.grade for f in found] == ["note", "note"]
+    assert all("observations take few values" in f.message for f in found)
+
+
 def test_a_policy_that_did_not_log_these_actions(full: Dataset) -> None:
     assert full.policy is not None
     actions = full.policy.act(full.observations, np.random.default_rng(0))

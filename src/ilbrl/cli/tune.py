@@ -16,6 +16,7 @@ from ilbrl.base.records import to_plain
 from ilbrl.envs import import_module_of, score_notes
 from ilbrl.ope import SAYINGS
 from ilbrl.report.statistics import NORMAL_95
+from ilbrl.report.text import number, plus_minus
 from ilbrl.report.verdict import Verdict, verdict
 from ilbrl.results import read_run
 from ilbrl.results.schema import Chosen, Scores
@@ -184,7 +185,7 @@ def _scoreboard(result: StudyResult) -> list[str]:
     for name, known in (evaluator.policies if evaluator else {}).items():
         reference = final.references.get(result.roles.get(name, name))
         true = None if reference is None else reference.true_score if scored else reference.true_return
-        lines.append(_row(f"({name})", _number(known.estimate, "–"), _number(known.truth), _number(true)))
+        lines.append(_row(f"({name})", number(known.estimate), _number(known.truth), _number(true)))
     if result.tuning.quantity:
         lines.append(f"Offline value: {result.tuning.quantity}.")
     return [*lines, *(score_notes([final.task or ""]) if scored else [])]
@@ -202,12 +203,11 @@ def _offline(result: StudyResult, entry: Chosen) -> str:
     """The value, no surer than the estimator was on the known policies."""
     trust = result.tuning.trust
     error = math.hypot(entry.value_std_error or 0.0, (trust.error if trust else None) or 0.0)
-    width = f" ± {NORMAL_95 * error:,.1f}" if entry.value is not None and error else ""
-    return _number(entry.value, "–") + width
+    return plus_minus(entry.value, NORMAL_95 * error if error else None)
 
 
-def _number(value: float | None, absent: str = "") -> str:
-    return absent if value is None else f"{value:,.1f}"
+def _number(value: float | None) -> str:
+    return "" if value is None else number(value)
 
 
 def _row(name: str, *cells: str) -> str:
