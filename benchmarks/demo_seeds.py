@@ -1,8 +1,8 @@
 """Does the demo choose right? `ilbrl demo` with several study seeds, each in a folder of its own.
 
-    python -m benchmarks.demo_seeds [--seeds 0 1 …] [--runs runs/demo-seeds] [--out docs/results/demo]
+    python -m benchmarks.demo_seeds [--task clinic] [--seeds 0 1 …] [--runs runs/demo-seeds] [--out docs/results/demo]
 
-demo.json has a record for each seed: what was selected from logs alone, offline values, true scores (of the files that
+TASK.json has a record for each seed: what was selected from logs alone, offline values, true scores (of the files that
 would be deployed; of the policies behind the logs), seconds. The table of docs/protocol.md is printed. A study that
 is finished already in its folder is read, not run again.
 """
@@ -21,6 +21,7 @@ from typing import Any
 
 from ilbrl.base.provenance import commit, versions
 from ilbrl.base.records import write_json
+from ilbrl.cli.demo import PRESETS
 from ilbrl.report.deployed import file_played
 from ilbrl.report.pictures import display
 from ilbrl.report.scoreboard import reference_score
@@ -30,15 +31,16 @@ from ilbrl.results import read_run
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--task", choices=list(PRESETS), default="clinic")
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(10)))
     parser.add_argument("--runs", type=Path, default=Path("runs/demo-seeds"))
     parser.add_argument("--out", type=Path, default=Path("docs/results/demo"))
     args = parser.parse_args()
     records = []
     for seed in args.seeds:
-        folder = args.runs / str(seed)
-        command = [sys.executable, "-m", "ilbrl", "demo", "--seed", str(seed), "--out", str(folder)]
-        subprocess.run(command, check=False)  # exit code 1 is bad news, which is on record too
+        folder = args.runs / f"{args.task}-{seed}"
+        options = ["--task", args.task, "--seed", str(seed), "--out", str(folder)]
+        subprocess.run([sys.executable, "-m", "ilbrl", "demo", *options], check=False)  # bad news is on record too
         records.append(record(seed, folder))
         print("\n".join(table(records)), flush=True)
     right = sum(beats(each["scores"], each["selected"]) for each in records)
@@ -52,7 +54,7 @@ def main() -> None:
         "better_than_logs_and_cloning": right,
         "studies": records,
     }
-    write_json(args.out / "demo.json", found)
+    write_json(args.out / f"{args.task}.json", found)
 
 
 def record(seed: int, folder: Path) -> dict[str, Any]:

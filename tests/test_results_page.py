@@ -134,13 +134,15 @@ def test_what_choosing_cost():
 def test_two_demonstrations_reach_what_was_aimed_at():
     page, runs, deployed = flat("docs/results.md"), read_runs(WITH_2), []
     for run, (scores, number), goal in zip(runs, choices(WITH_2), (90, 60, 90, 76)):
+        assert run.final is not None
+        assert run.selection.overall is not None
+        assert run.selection.overall.algorithm == "ilbrl"
         assert scores[number] >= goal
         chosen = run.selection.algorithms["ilbrl"]
         played = {score.policy_seed: score for score in run.final.scores if score.algorithm == "ilbrl"}
         deployed.append(played[chosen.best_seed].score)
         true = np.mean([score.return_mean for score in played.values()])
         assert re.search(rf"{chosen.value:,.0f} (for|and returns) {true:,.0f}", page)
-        assert run.selection.overall.algorithm == "ilbrl"
     assert in_words(deployed) in page
 
 
@@ -170,8 +172,21 @@ def test_the_tables_of_discrete_actions():
 
 
 def test_the_table_of_the_demo():
-    studies = json.loads((DOCS / "results" / "demo" / "demo.json").read_text())["studies"]
-    assert set(demo_seeds.table(studies)) <= set((DOCS / "protocol.md").read_text().splitlines())
+    page, found = (DOCS / "protocol.md").read_text(), read_json(DOCS / "results" / "demo" / "clinic.json")
+    assert set(demo_seeds.table(found["studies"])) <= set(page.splitlines())
+    right = [demo_seeds.beats(study["scores"], study["selected"]) for study in found["studies"]]
+    assert f"**In {sum(right)} of {len(right)} studies the policy that was selected" in page
+    assert all(study["scores"][study["selected"]] > study["scores"]["logs"] for study in found["studies"])
+    better = [max("ilbrl", "bc", key=study["scores"].__getitem__) for study in found["studies"]]
+    assert sum(one == study["selected"] for one, study in zip(better, found["studies"])) == 9
+    first = found["studies"][0]["scores"]
+    assert f"scores {first['ilbrl']:.1f} in the environment." in flat("README.md")
+    assert f"the policy that made the logs {first['logs']:.1f}, BC {first['bc']:.1f} and the expert" in flat(
+        "README.md"
+    )
+    hopper = read_json(DOCS / "results" / "demo" / "hopper.json")["studies"]
+    right = [demo_seeds.beats(study["scores"], study["selected"]) for study in hopper]
+    assert f"`demo-hopper` chooses right in {sum(right)} of {len(right)} studies" in page
 
 
 def test_what_committees_bring():

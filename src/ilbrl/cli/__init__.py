@@ -17,7 +17,7 @@ from ilbrl.base.errors import IlbrlError
 from ilbrl.base.stopping import INTERRUPTED, leave, prompt_end
 
 COMMANDS = {
-    "demo": "the whole job on built-in data, in a few minutes",
+    "demo": "the whole job on built-in data, in a minute or two",
     "data": "inspect, convert and make datasets",
     "label": "how close every logged step is to the expert's support",
     "train": "train a population of policies from logs",
