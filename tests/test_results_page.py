@@ -179,11 +179,9 @@ def test_the_table_of_the_demo():
     assert all(study["scores"][study["selected"]] > study["scores"]["logs"] for study in found["studies"])
     better = [max("ilbrl", "bc", key=study["scores"].__getitem__) for study in found["studies"]]
     assert sum(one == study["selected"] for one, study in zip(better, found["studies"])) == 9
-    first = found["studies"][0]["scores"]
-    assert f"scores {first['ilbrl']:.1f} in the environment." in flat("README.md")
-    assert f"the policy that made the logs {first['logs']:.1f}, BC {first['bc']:.1f} and the expert" in flat(
-        "README.md"
-    )
+    first, readme = found["studies"][0]["scores"], flat("README.md")
+    assert f"scores {first['ilbrl']:.1f} in the environment." in readme
+    assert f"the policy that made the logs {first['logs']:.1f}, BC {first['bc']:.1f} and the expert" in readme
     hopper = read_json(DOCS / "results" / "demo" / "hopper.json")["studies"]
     right = [demo_seeds.beats(study["scores"], study["selected"]) for study in hopper]
     assert f"`demo-hopper` chooses right in {sum(right)} of {len(right)} studies" in page
