@@ -4,8 +4,8 @@
     python -m benchmarks.committees hopper ant --expert-episodes 2 --out results/committees       (minutes on a GPU)
     python -m benchmarks.committees --table docs/results/committees                               (the table in docs)
 
-Every draw has seeds of its own, for its expert episodes and its trainings. With --demo: sizes of the preset `demo` of
-`ilbrl tune`, and the first configuration that it would draw. Otherwise the defaults, 400,000 medium transitions and
+Every draw has seeds of its own, for its expert episodes and its trainings. With --demo: sizes of the preset
+`demo-hopper`, and the first configuration that it would draw. Otherwise the defaults, 400,000 medium transitions and
 100,000 updates in bfloat16. 30 deterministic episodes of every policy. A file per task, number of expert episodes,
 algorithm and draw; what is there is not computed again.
 """

@@ -40,7 +40,7 @@ def main() -> None:
     for seed in args.seeds:
         folder = args.runs / f"{args.task}-{seed}"
         options = ["--task", args.task, "--seed", str(seed), "--out", str(folder)]
-        subprocess.run([sys.executable, "-m", "ilbrl", "demo", *options], check=False)  # bad news is on record too
+        subprocess.run([sys.executable, "-m", "ilbrl", "demo", *options], check=True)
         records.append(record(seed, folder))
         print("\n".join(table(records)), flush=True)
     right = sum(beats(each["scores"], each["selected"]) for each in records)

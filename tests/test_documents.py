@@ -34,7 +34,7 @@ from ilbrl.results import schema
 from ilbrl.results.tables import CurveRow, ResultRow, ValueRow
 from ilbrl.study.jobs import KINDS
 from ilbrl.study.session import planned_updates
-from ilbrl.study.study import Study
+from ilbrl.study.study import Study, preset_names
 from ilbrl.study.training import FEWEST_UPDATES
 
 ROOT = Path(__file__).parents[1]
@@ -302,7 +302,7 @@ def test_the_picture_of_the_rooms_has_all_of_them_in_import_order():
     ]
 
 
-@pytest.mark.parametrize("name", ["demo", "demo-hopper", "large", "own", "small", "paper"])
+@pytest.mark.parametrize("name", preset_names())
 def test_the_planned_updates_of_the_presets(name):
     (millions,) = re.findall(rf"\| `{name}` \|.*\| ([\d.,]+) million", (ROOT / "docs/protocol.md").read_text())
     study = Study.load(name)

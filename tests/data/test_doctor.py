@@ -11,6 +11,7 @@ from ilbrl.data.doctor import Finding, examine, require_healthy
 from ilbrl.data.rows import transition_fingerprints
 
 N = 40
+FIELDS = ("observations", "actions", "rewards", "next_observations", "terminals", "timeouts")
 
 
 def healthy(seed: int = 0) -> Dataset:
@@ -202,7 +203,7 @@ def test_expert_rows_among_the_other_logs() -> None:
         require_healthy(healthy(), changed(expert, "actions", 3, np.nan))
 
 
-def test_where_states_recur_equal_transitions_are_no_copies() -> None:
+def test_where_steps_recur_equal_transitions_are_no_copies() -> None:
     corners = np.random.default_rng(0).integers(0, 2, (4, 101, 2)).astype(np.float32)  # four states, 400 steps
     walk = Dataset(
         observations=corners[:, :-1].reshape(-1, 2),
@@ -213,7 +214,16 @@ def test_where_states_recur_equal_transitions_are_no_copies() -> None:
     )
     found = [f for f in examine(walk, walk.episodes([1])) if f.check in ("duplicates", "expert")]
     assert [f.grade for f in found] == ["note", "note"]
-    assert all("observations take few values" in f.message for f in found)
+    assert all("so that this is to be expected" in f.message for f in found)
+    noisy = replace(walk, actions=np.random.default_rng(1).uniform(-1, 1, (400, 1)))
+    copied = concatenate([noisy, noisy])  # equal numbers in their actions: copies
+    assert [f.grade for f in examine(copied) if f.check == "duplicates"] == ["warning"]
+
+
+def test_an_expert_without_rows_is_an_error() -> None:
+    nobody = replace(healthy().episodes([0]), **{name: getattr(healthy(), name)[:0] for name in FIELDS})
+    with pytest.raises(IlbrlError, match="not a single transition"):
+        require_healthy(healthy(), nobody)
 
 
 def test_a_policy_that_did_not_log_these_actions(full: Dataset) -> None:

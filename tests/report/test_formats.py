@@ -36,7 +36,7 @@ def test_single_runs_are_told_apart_by_their_episodes(summary):
     board = replace(summary.board, scores=first(summary.board.scores), errors=first(summary.board.errors))
     table = score_table(replace(summary, board=board, aggregates={}))
     assert table is not None
-    assert "over the episodes of one run" in table.caption
+    assert "a single run: over its episodes" in table.caption
     for task, column in zip(board.tasks, zip(*(row[1:] for row in table.rows))):
         found = {name: board.mean(name, task) for name in board.algorithms}
         best = max(found.values(), key=lambda mean: mean.value)

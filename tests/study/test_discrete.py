@@ -1,16 +1,20 @@
 """A whole study of discrete actions: the committed one, made tiny and played in the clinic."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from ilbrl.agents import AGENTS
 from ilbrl.base.records import to_plain
+from ilbrl.envs import clinic
 from ilbrl.report.pictures.runs import of_run
 from ilbrl.results import read_run
+from ilbrl.study.final import final_job, play
 from ilbrl.study.logs import load_logs, split
 from ilbrl.study.run import run
-from ilbrl.study.study import Data, Search, Study
+from ilbrl.study.study import Data, Final, Search, Study
 from ilbrl.study.training import training_jobs
 
 STUDY = Path(__file__).parents[2] / "studies" / "discrete.toml"
@@ -31,6 +35,23 @@ def test_a_study_of_choices_draws_from_the_ranges_for_choices(tmp_path, monkeypa
     assert first["config"] == to_plain(AGENTS["ilbrl"].presets["discrete"])
     assert all(0 < c["config"]["expert_share"] == c["hyperparameters"]["expert_share"] for c in drawn)
     assert bc.inputs["algorithm"] == "bc"
+
+
+def test_the_policy_behind_the_logs_is_played_as_it_made_them(tmp_path, monkeypatch):
+    monkeypatch.setenv("ILBRL_CACHE", str(tmp_path / "cache"))
+    data = Data("{task}/expert:300steps", "{task}/medium:300steps", expert_episodes=2)
+    study = Study(task="clinic", data=data, final=Final(episodes=4000, environment_seeds=4))
+    parts = split(study, load_logs(study, quiet=True))
+    job, found = final_job(study, parts, [], "final"), []
+    assert job.inputs["sampled"] == ["logs"]
+    play(SimpleNamespace(inputs=job.inputs, upstream={}, parts=parts, finish=found.append))
+    medium, expert = (known.policy for role in ("logs", "expert") for known in parts.known if known.name == role)
+    true = {"logs": clinic.value(medium, stochastic=True), "expert": clinic.value(expert)}
+    for role, value in true.items():
+        returns = np.array(found[0].references[role].returns)
+        assert abs(returns.mean() - value) < 4 * returns.std() / np.sqrt(len(returns))
+    assert true["logs"] > clinic.value(medium) + 0.05  # its most probable action alone is worse
+    assert final_job(study, parts, [], "reveal").inputs["sampled"] == []
 
 
 @pytest.mark.slow

@@ -424,16 +424,21 @@ def test_the_system_refuses_in_one_sentence(tiny, tmp_path, capsys, monkeypatch)
     assert "ilbrl tune: log.txt: No space left on device" in capsys.readouterr().err
 
 
-def test_demos_of_other_seeds_have_other_folders(monkeypatch):
+def test_demos_of_other_tasks_and_seeds_have_other_folders(monkeypatch):
     from ilbrl.cli import demo
 
     asked = []
 
     def interrupt(study, *, out, **options):
-        asked.append((study.seed, str(out)))
+        asked.append((study.task, study.seed, str(out)))
         raise KeyboardInterrupt
 
     monkeypatch.setattr(demo, "tune", interrupt)
-    for words in ([], ["--seed", "1"], ["--seed", "1", "--out", "x"]):
+    for words in ([], ["--seed", "1"], ["--seed", "1", "--out", "x"], ["--task", "hopper"]):
         assert main(["demo", *words]) == 130
-    assert asked == [(0, "runs/demo"), (1, "runs/demo-seed1"), (1, "x")]
+    assert asked == [
+        ("clinic", 0, "runs/demo-clinic"),
+        ("clinic", 1, "runs/demo-clinic-seed1"),
+        ("clinic", 1, "x"),
+        ("hopper", 0, "runs/demo-hopper"),
+    ]

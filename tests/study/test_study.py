@@ -8,7 +8,7 @@ import pytest
 from ilbrl.base.errors import IlbrlError
 from ilbrl.base.records import differences
 from ilbrl.study.search import draw
-from ilbrl.study.study import OWN, Data, Search, Study, Training
+from ilbrl.study.study import OWN, Data, Search, Study, Training, preset_names
 
 
 def test_there_and_back(tmp_path, tiny):
@@ -84,7 +84,7 @@ def test_too_many_policies_are_refused_before_work_starts(tiny, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("name", ["demo", "demo-hopper", "large", "own", "small", "paper"])
+@pytest.mark.parametrize("name", preset_names())
 def test_presets(name):
     study = Study.load(name)
     assert study.name == ("" if name in (OWN, "large") else name)  # that of the folder

@@ -1,4 +1,4 @@
-"""`ilbrl demo`: the whole protocol on built-in data, in a few minutes."""
+"""`ilbrl demo`: the whole protocol on built-in data, in a minute or two."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ilbrl.study.tune import tune
 
 PRESETS = {"clinic": "demo", "hopper": "demo-hopper"}
 DATA = {
-    "clinic": "the records of three patients of an expert, and of thousands of a mediocre clinic (made-up patients)",
+    "clinic": "the records of three patients of an expert, and thousands of a mediocre clinic (all made up)",
     "hopper": "three episodes of an expert, and many of a mediocre policy (a robot that hops)",
 }
-STORY = """Policies learn from {data}:
-ILBRL from both, BC from the expert alone, by cloning. One of them is selected from logs alone, by small models of the
-task that learn from these and further episodes: no environment is touched before. The study is the preset `{preset}` of
-`ilbrl tune`.
+STORY = """Policies learn from {data}.
+ILBRL learns from both, BC from the expert alone, by cloning. One of them is selected from logs alone, by small models
+of the task that learn from these and further logs: no environment is touched before. The study is the preset `{preset}`
+of `ilbrl tune`.
 """
 
 
@@ -31,13 +31,16 @@ task that learn from these and further episodes: no environment is touched befor
 class DemoOptions:
     """Imitate an expert from a few of its episodes and the logs of somebody worse, and select a policy offline.
 
-    The environment appears only at the end, to show what came of it. Needs `pip install "ilbrl[benchmark]"`.
+    The environment appears only at the end, to show what came of it. `--task hopper` needs
+    `pip install "ilbrl[benchmark]"`.
     """
 
     out: Path | None = None
-    """Run folder; the same command continues there if it is interrupted. By default runs/demo, runs/demo-seedN …"""
+    """Run folder; the same command continues there if it is interrupted. By default runs/demo-TASK, and with a seed
+    runs/demo-TASK-seedN."""
     task: Literal["clinic", "hopper"] = "clinic"
-    """Treatments in a made-up clinic (a minute or two), or a robot that hops (some minutes; it needs luck)."""
+    """Treatments in a made-up clinic (a minute or two), or a robot that hops (three minutes or more; so small a study
+    often chooses badly there)."""
     seed: int = 0
     """Of the study: splits, draws, training."""
 
@@ -47,7 +50,7 @@ def main(words: list[str]) -> int:
 
     args = tyro.cli(DemoOptions, args=words, prog="ilbrl demo")
     preset = PRESETS[args.task]
-    out = args.out or Path("runs") / (preset if args.seed == 0 else f"{preset}-seed{args.seed}")
+    out = args.out or Path("runs") / f"demo-{args.task}{f'-seed{args.seed}' if args.seed else ''}"
     study = replace(Study.load(preset), seed=args.seed)
     print(STORY.format(data=DATA[args.task], preset=preset), flush=True)
     result = tune(study, out=out, command="ilbrl demo " + shlex.join(words))

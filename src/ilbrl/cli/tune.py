@@ -231,11 +231,11 @@ def _reveal(words: list[str], usage: str) -> int:
             raise IlbrlError(f"--task {task}: the study in {folder} was played in {played}")
         import_module_of(task)  # typed here, and so trusted
     scores = reveal(folder, episodes=int(options["--episodes"]) if "--episodes" in options else None)
-    best = sorted(scores.scores, key=lambda s: -(s.return_mean or 0.0))[:5]
+    best = sorted(scores.scores, key=lambda s: -math.inf if s.return_mean is None else s.return_mean, reverse=True)[:5]
     print(f"{len(scores.scores)} candidates that were not selected were played; the best of them:")
     for s in best:
         score = "" if s.score is None else f"  score {s.score:.1f}"
         whose = f"{s.algorithm}, configuration {s.configuration}, seed {s.policy_seed}"
-        print(f"  {whose}: return {s.return_mean or 0.0:,.1f}{score}")
+        print(f"  {whose}: return {number(s.return_mean)}{score}")
     print(f"All of them: {folder / 'reveal.json'}")
     return 0

@@ -10,7 +10,8 @@ from ilbrl.data.actions import check_choices_of_expert
 from ilbrl.data.checks import ROWS_AT_ONCE, Finding, counted
 from ilbrl.data.dataset import Dataset
 
-RECURRENT = 20  # rows per value of the observation, from which on states are said to recur
+RECURRENT = 20  # rows per pair of observation and action, from which on steps are said to recur
+EXPECTED = "; observations and actions take few values, so that this is to be expected"
 _ODD = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9))  # the mixing constants of SplitMix64
 
 
@@ -34,12 +35,13 @@ def transition_fingerprints(dataset: Dataset) -> np.ndarray:
 
     Different rows share one with probability about N² / 2⁶⁵, 10⁻⁷ at two million rows.
     """
-    return _fingerprints(dataset.observations, dataset.actions.reshape(len(dataset), -1), dataset.next_observations)
+    return _fingerprints(dataset.observations, _actions(dataset), dataset.next_observations)
 
 
-def states_recur(dataset: Dataset) -> bool:
-    """Whether observations take so few values that equal transitions are to be expected, and no copies."""
-    return len(np.unique(_fingerprints(dataset.observations))) * RECURRENT <= len(dataset)
+def steps_recur(dataset: Dataset) -> bool:
+    """Whether observations and actions take so few values that equal transitions are to be expected, and no copies."""
+    distinct = np.unique(_fingerprints(dataset.observations, _actions(dataset)))
+    return 0 < len(distinct) * RECURRENT <= len(dataset)
 
 
 def check_continuity(dataset: Dataset) -> Iterator[Finding]:
@@ -62,10 +64,12 @@ def check_duplicates(dataset: Dataset) -> Iterator[Finding]:
     if len(again):
         row = dataset.source_row(again.min())
         message = f"{counted(len(again), 'transition')} logged before, number for number (first: row {row})"
-        few = len(again) <= 0.01 * len(dataset)
-        if not few and states_recur(dataset):
-            few, message = True, f"{message}; observations take few values, so that this is to be expected"
-        yield Finding("note" if few else "warning", "duplicates", None, row, message)
+        if len(again) <= 0.01 * len(dataset):
+            yield Finding("note", "duplicates", None, row, message)
+        elif steps_recur(dataset):
+            yield Finding("note", "duplicates", None, row, message + EXPECTED)
+        else:
+            yield Finding("warning", "duplicates", None, row, message)
 
 
 def check_expert(dataset: Dataset, expert: Dataset) -> Iterator[Finding]:
@@ -85,9 +89,8 @@ def check_expert(dataset: Dataset, expert: Dataset) -> Iterator[Finding]:
             f"{shared.sum():,} of {len(expert):,} expert transitions also stand in the other logs"
             f" (first: expert row {row})"
         )
-        if states_recur(dataset):
-            message += "; observations take few values, so that this is to be expected"
-            yield Finding("note", "expert", None, row, message)
+        if steps_recur(dataset):
+            yield Finding("note", "expert", None, row, message + EXPECTED)
         else:
             message += ": a held-out score on either would not be held out"
             yield Finding("warning", "expert", None, row, message)
@@ -108,6 +111,11 @@ def _check_columns_of_expert(dataset: Dataset, expert: Dataset) -> Iterator[Find
         else:
             remedy = "make sure that they mean the same"
             yield Finding("warning", "expert", field, None, f"{differ}: {remedy}")
+
+
+def _actions(dataset: Dataset) -> np.ndarray:
+    """[N, A], choices among actions too."""
+    return dataset.actions.reshape(-1, dataset.act_dim)
 
 
 def _fingerprints(*columns: np.ndarray) -> np.ndarray:

@@ -59,8 +59,8 @@ def caption(board: Scoreboard) -> str:
     notes = score_notes(board.tasks) if board.unit == "score" else []
     d4rl = "D4RL-normalised scores" if notes == [NOT_D4RL] else "Scores"
     unit = d4rl if board.unit == "score" else "Returns of an episode"
-    over = "the episodes of one run" if board.runs_per_task == 1 else "runs, compared by Welch's t"
-    said = f"{unit}. Task columns: mean ± normal 95 % interval over {over}."
+    said = f"{unit}. Task columns: mean ± normal 95 % interval over runs, compared by Welch's t"
+    said += "; a single run: over its episodes, compared by these intervals." if board.runs_per_task == 1 else "."
     if board.enough_runs:
         said += " IQM: 95 % bootstrap interval, compared by t intervals."
     return " ".join([said, BOLD, *notes])

@@ -34,30 +34,40 @@ FINAL = "final evaluation"  # the event of the audit
 def final_job(study: Study, parts: Parts, candidates: Sequence[Candidate], purpose: str) -> Job:
     """With the selected policies (purpose `final`) the policies behind the logs are played too, for comparison."""
     references = {role: fingerprint(policy) for role, policy in _behind(parts, purpose).items()}
+    inputs = {
+        "task": study.task,
+        "episodes": study.final.episodes,
+        "environment_seeds": study.final.environment_seeds,
+        "discount": discount_of(study),
+        "policies": [[*c.key, c.job, c.policy.name if c.policy else None] for c in candidates],
+        "purpose": purpose,
+        "references": references,
+    }
     return Job(
         "final",
-        {
-            "task": study.task,
-            "episodes": study.final.episodes,
-            "environment_seeds": study.final.environment_seeds,
-            "discount": discount_of(study),
-            "policies": [[*c.key, c.job, c.policy.name if c.policy else None] for c in candidates],
-            "purpose": purpose,
-            "references": references,
-        },
+        inputs | ({"sampled": _sampled(parts, purpose)} if parts.discrete else {}),
         upstream=tuple(sorted({c.job for c in candidates if c.job})),
         members=len(candidates) + len(references),
     )
 
 
 def play(task: Assignment) -> None:
-    """The work of a `final` job: every policy with its mean action, in the same environments."""
+    """The work of a `final` job: every policy in the same environments, with its mean or most probable action.
+
+    Where actions are discrete, the policy behind the logs acts as when it made them, by its probabilities: always
+    taking the most probable action is another policy, which may be worse.
+    """
     inputs, entries = task.inputs, task.inputs["policies"]
     envs.import_module_of(inputs["task"])  # the name was checked before the study began, perhaps on another machine
     policies = [Policy.load(task.upstream[job] / file) for _, _, _, job, file in entries]
     behind = _behind(task.parts, inputs["purpose"])
     before = asdict(envs.environment_calls(inputs["purpose"]))
-    played = _played([*policies, *behind.values()], inputs)
+    sampled = inputs.get("sampled", [])
+    surely = {role: policy for role, policy in behind.items() if role not in sampled}
+    played = _played([*policies, *surely.values()], inputs)
+    references = dict(zip(surely, played[len(entries) :]))
+    if sampled:
+        references |= zip(sampled, _played([behind[role] for role in sampled], inputs, stochastic=True))
     calls = {name: n - before[name] for name, n in asdict(envs.environment_calls(inputs["purpose"])).items()}
     task.finish(
         Scores(
@@ -67,7 +77,7 @@ def play(task: Assignment) -> None:
             task=inputs["task"],
             discount=inputs["discount"],
             scores=tuple(_score(inputs["task"], entry, each) for entry, each in zip(entries, played)),
-            references={role: _reference(inputs["task"], each) for role, each in zip(behind, played[len(entries) :])},
+            references={role: _reference(inputs["task"], references[role]) for role in behind},
         )
     )
 
@@ -76,10 +86,10 @@ Episodes = Mapping[str, np.ndarray]
 """`returns`, `discounted_returns`, `lengths` → [E]."""
 
 
-def _played(policies: Sequence[Any], inputs: Mapping[str, Any]) -> list[Episodes]:
+def _played(policies: Sequence[Any], inputs: Mapping[str, Any], stochastic: bool = False) -> list[Episodes]:
     """The episodes of each policy: as many of each environment seed as of the others."""
     each = inputs["episodes"] // inputs["environment_seeds"]
-    options = {"quiet": True, "purpose": inputs["purpose"], "gamma": inputs["discount"]}
+    options = {"quiet": True, "purpose": inputs["purpose"], "gamma": inputs["discount"], "stochastic": stochastic}
     by_seed = [
         list(envs.rollout_all(policies, inputs["task"], each, seed, **options))
         for seed in range(inputs["environment_seeds"])
@@ -124,6 +134,12 @@ def _columns(episodes: Episodes) -> dict[str, Any]:
 def _behind(parts: Parts, purpose: str) -> dict[str, Any]:
     """Role → the policy behind its logs, where these are played for comparison."""
     return {parts.roles[known.name]: known.policy for known in parts.known} if purpose == "final" else {}
+
+
+def _sampled(parts: Parts, purpose: str) -> list[str]:
+    """Roles whose policies choose by their probabilities: that behind the logs, if it made them so."""
+    sampled = {parts.roles[known.name] for known in parts.known if known.variant == "sampled"}
+    return sorted({"logs"} & sampled & _behind(parts, purpose).keys())
 
 
 # --- the phase --------------------------------------------------------------------------------------------------------

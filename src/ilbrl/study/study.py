@@ -1,6 +1,6 @@
 """A study: everything that decides what Algorithm 2 does, as a tree of frozen dataclasses and as a TOML file.
 
-    study = Study.load("study.toml")        (or a preset: "demo", "own", "large", "small", "paper")
+    study = Study.load("study.toml")        (or a preset: "own", "large", "paper" …)
     result = study.run("runs/mine")
 
 The command line reads the same classes, so every field is also an option of `ilbrl tune`.
