@@ -44,6 +44,7 @@ def main() -> None:
     parser.add_argument("--transitions", type=int, default=50_000, help="of the mediocre logs")
     parser.add_argument("--updates", type=int, default=20_000)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--committee", type=int, default=1, help="trainings behind each policy of ours")
     parser.add_argument("--episodes", type=int, default=50, help="that each policy is played for")
     parser.add_argument("--peer-python", help="interpreter of an environment with d3rlpy")
     parser.add_argument("--methods", nargs="+", choices=NAMES, help="by default ours, and d3rlpy's where it is there")
@@ -73,8 +74,11 @@ def measure(task: str, count: int, options: argparse.Namespace) -> None:
     logs = logs.episodes(np.flatnonzero(logs.complete))
     file = options.out / f"{task}-{count}ep.json"
     record = json.loads(file.read_text()) if file.exists() else {"task": task, "expert_episodes": count, "seeds": {}}
+    if record.get("committee", 1) != options.committee and record["seeds"]:
+        raise SystemExit(f"{file}: of other committees; choose another --out")
     record |= {
         "updates": options.updates,
+        "committee": options.committee,
         "episodes": options.episodes,
         "logs": {"rows": len(logs), "score": _score(task, logs.returns())},
         "expert_score": _score(task, expert.returns()),
@@ -118,8 +122,8 @@ def ours(method: str, task: str, expert: Any, logs: Any, seed: int, options: arg
     config = replace(agent.presets[agent.usual_preset(discrete=True)], hidden=(HIDDEN, HIDDEN), batch_size=BATCH)
     settings: dict[str, Any] = {"config": config, "seeds": [seed], "quiet": True}
     fit(method, expert, logs, updates=WARM_UP, **settings)
-    learned = fit(method, expert, logs, updates=options.updates, **settings)
-    speed = round(options.updates / learned.fitted.seconds)
+    learned = fit(method, expert, logs, updates=options.updates, committee=options.committee, **settings)
+    speed = round(options.committee * options.updates / learned.fitted.seconds)
     return {"score": _true_score(task, learned.policies[0], options), "updates_per_second": speed}
 
 
