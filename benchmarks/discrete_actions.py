@@ -120,9 +120,9 @@ def ours(method: str, task: str, expert: Any, logs: Any, seed: int, options: arg
 
     agent = AGENTS[method]
     config = replace(agent.presets[agent.usual_preset(discrete=True)], hidden=(HIDDEN, HIDDEN), batch_size=BATCH)
-    settings: dict[str, Any] = {"config": config, "seeds": [seed], "quiet": True}
+    settings: dict[str, Any] = {"config": config, "seeds": [seed], "committee": options.committee, "quiet": True}
     fit(method, expert, logs, updates=WARM_UP, **settings)
-    learned = fit(method, expert, logs, updates=options.updates, committee=options.committee, **settings)
+    learned = fit(method, expert, logs, updates=options.updates, **settings)
     speed = round(options.committee * options.updates / learned.fitted.seconds)
     return {"score": _true_score(task, learned.policies[0], options), "updates_per_second": speed}
 

@@ -162,6 +162,9 @@ def test_the_tables_of_discrete_actions():
     said = f"({apart.mean():.1f} ± {half_width:.1f})".replace("-", "−")
     assert said in "\n".join(page)
     assert (apart > 0).sum() == 2
+    seeds = read_json(folder / "committees" / "lunarlander-2ep.json")["seeds"].values()
+    bc, ilbrl = (np.mean([seed[name]["score"] for seed in seeds]) for name in ("bc", "ilbrl"))
+    assert f"BC {bc:.1f}, ILBRL {ilbrl:.1f} (the first command" in "\n".join(page)
     studies = ("cartpole", "acrobot", "clinic", "lunarlander", "lunarlander-32", "lunarlander-33")
     runs = read_runs([folder / "studies" / study for study in studies])
     assert {*study_regret.of_ilbrl(runs), *study_regret.of_every_algorithm(runs), *study_regret.between(runs)} <= page
