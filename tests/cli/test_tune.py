@@ -58,7 +58,7 @@ def test_what_was_selected_why_and_what_it_is_worth(result):
     assert "lam 0.25, hidden [8, 8]" in lines[1]
     table = {line.split()[0]: line.split()[1:] for line in lines[4:8]}
     assert table == {
-        "ilbrl": ["270.0", "±", "9.8", "90.0"],  # 1.96 · √(3² + 4²); of the file to deploy, not of both seeds
+        "ilbrl": ["270.0", "±", "18.6", "90.0"],  # 1.96 · √(3² + 9²); of the file to deploy, not of both seeds
         "bc": ["–"],
         "(expert)": ["271.0", "280.0", "110.0"],
         "(logs)": ["244.0", "60.0"],

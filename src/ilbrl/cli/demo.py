@@ -20,6 +20,7 @@ DATA = {
     "clinic": "the records of three patients of an expert, and thousands of a mediocre clinic (all made up)",
     "hopper": "three episodes of an expert, and many of a mediocre policy (a robot that hops)",
 }
+NEXT = "With logs of your own: ilbrl tune --expert demos.csv --logs logs.csv --out runs/mine"
 STORY = """Policies learn from {data}.
 ILBRL learns from both, BC from the expert alone, by cloning. One of them is selected from logs alone, by small models
 of the task that learn from these and further logs: no environment is touched before. The study is the preset `{preset}`
@@ -55,5 +56,6 @@ def main(words: list[str]) -> int:
     print(STORY.format(data=DATA[args.task], preset=preset), flush=True)
     result = tune(study, out=out, command="ilbrl demo " + shlex.join(words))
     page, found = write_page([out], out / "report.html"), verdict(read_run(out))
-    print("\n".join(["", as_text(result), "", *found.in_short, f"The verdict: {found.call}.", f"The report: {page}"]))
+    ending = [*found.in_short, f"The verdict: {found.call}.", f"The report: {page}", NEXT]
+    print("\n".join(["", as_text(result), "", *ending]))
     return 0  # it ran to its end; a bad verdict is part of what it shows

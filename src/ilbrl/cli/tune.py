@@ -15,6 +15,7 @@ from ilbrl.base.errors import IlbrlError, printable
 from ilbrl.base.records import to_plain
 from ilbrl.envs import import_module_of, score_notes
 from ilbrl.ope import SAYINGS
+from ilbrl.report.deployed import known_miss
 from ilbrl.report.statistics import NORMAL_95
 from ilbrl.report.text import number, plus_minus
 from ilbrl.report.verdict import Verdict, verdict
@@ -201,8 +202,7 @@ def true_score(result: StudyResult, algorithm: str, scored: bool = True) -> floa
 
 def _offline(result: StudyResult, entry: Chosen) -> str:
     """The value, no surer than the estimator was on the known policies."""
-    trust = result.tuning.trust
-    error = math.hypot(entry.value_std_error or 0.0, (trust.error if trust else None) or 0.0)
+    error = math.hypot(entry.value_std_error or 0.0, known_miss(result.tuning) or 0.0)
     return plus_minus(entry.value, NORMAL_95 * error if error else None)
 
 

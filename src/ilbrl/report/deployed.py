@@ -12,7 +12,7 @@ from ilbrl.report.scoreboard import Played, over_seeds, played, reference_score,
 from ilbrl.report.statistics import NORMAL_95, Mean
 from ilbrl.report.text import listed, number, plus_minus, several
 from ilbrl.results.folder import Run
-from ilbrl.results.schema import Chosen
+from ilbrl.results.schema import Chosen, TuningRecord
 from ilbrl.results.tables import Candidate
 
 Standing = Literal["better", "unsure", "no better"]
@@ -57,19 +57,19 @@ def seeds_played(run: Run, algorithm: str) -> Mean | None:
     return over_seeds(found) if found else None
 
 
-def only_clones(run: Run) -> bool:
+def only_clones(tuning: TuningRecord) -> bool:
     """Whether clones of the logs stand in for policies of known value."""
-    return bool(run.tuning.known) and all(known.clone for known in run.tuning.known.values())
+    return bool(tuning.known) and all(known.clone for known in tuning.known.values())
 
 
-def known_miss(run: Run) -> float | None:
+def known_miss(tuning: TuningRecord) -> float | None:
     """How far the evaluator missed the known policies: root mean square of estimate less truth.
 
     A larger error that the evaluator found itself, on policies valued without their own logs, counts instead. A clone
     may be missed by its own fault: where only clones are known, the evaluator's error alone counts.
     """
-    tried, trust = run.tuning.chosen_evaluator, run.tuning.trust
-    if trust is not None and only_clones(run):
+    tried, trust = tuning.chosen_evaluator, tuning.trust
+    if trust is not None and only_clones(tuning):
         return trust.error
     pairs = [(p.estimate, p.truth) for p in tried.policies.values()] if tried else []
     missed = [estimate - truth for estimate, truth in pairs if estimate is not None and truth is not None]
@@ -82,7 +82,7 @@ def estimated(run: Run) -> Mean | None:
     value = run.selection.overall.value if run.selection.overall else None
     if value is None:
         return None
-    errors = [error for error in (chosen(run).value_std_error, known_miss(run)) if error is not None]
+    errors = [error for error in (chosen(run).value_std_error, known_miss(run.tuning)) if error is not None]
     error = float(np.hypot.reduce(errors)) if errors else np.nan
     return Mean(value, error, NORMAL_95 * error, 1)
 
@@ -122,7 +122,7 @@ def gain_over_logs(run: Run) -> Mean | None:
 def _given_to_clone(run: Run) -> float | None:
     """What the evaluator gives a clone of the logs beyond what the logs earned, at least 0; None: not recorded."""
     tried = run.tuning.chosen_evaluator
-    if tried is None or not only_clones(run):
+    if tried is None or not only_clones(run.tuning):
         return None
     of_logs = [name for name, each in run.tuning.known.items() if each.log == "logs"]
     given = [own.gain.value for name in of_logs if (own := tried.policies.get(name)) is not None and own.gain]
@@ -212,9 +212,10 @@ def _placed(score: Mean, logs: float | None, expert: float | None) -> Iterator[s
 
 def _from_logs(run: Run, algorithm: str) -> Iterator[str]:
     """The estimate, and the same quantity as it was played."""
-    estimate, missed, file = estimated(run), known_miss(run), file_of(run, algorithm)
+    estimate, missed, file = estimated(run), known_miss(run.tuning), file_of(run, algorithm)
     if estimate is not None:
-        whom = "the best clone misses its log's episodes by" if only_clones(run) else "known policies were missed by"
+        clones = only_clones(run.tuning)
+        whom = "the best clone misses its log's episodes by" if clones else "known policies were missed by"
         how = "" if missed is None else f"; {whom} {number(missed)}"
         yield f"Estimated {quantity(run)}: {plus_minus(estimate.value, estimate.half_width)} (from logs alone{how})."
     same = in_estimated_quantity(run, file) if file else None

@@ -89,7 +89,7 @@ def _run(index: int, run: Run, summary: Summary, own: dict[str, Picture]) -> dic
         "moving": chosen is not None and chosen.moving,
         "pictures": own,
         "training": [name for name in own if name.startswith("training-")],
-        "clones": only_clones(run),
+        "clones": only_clones(run.tuning),
         "known": run.tuning.chosen_evaluator.policies if run.tuning.chosen_evaluator else {},
         "models": served(run.tuning.model_errors),
         "regret": selection_regret(run),
@@ -104,7 +104,7 @@ def _run(index: int, run: Run, summary: Summary, own: dict[str, Picture]) -> dic
         "offline": offline_label(run),
         "true_label": true_label(run),
         "coverage": coverage(run),
-        "missed": known_miss(run),
+        "missed": known_miss(run.tuning),
         "reveal": command("ilbrl", "tune", "--reveal", run.path),
         "played": any(c.true_return is not None or c.true_score is not None for c in run.candidates),
     }

@@ -144,7 +144,7 @@ def _regrets(run: Run) -> Iterator[str]:
 
 def _few_known(run: Run) -> Iterator[str]:
     known = len(run.tuning.known)
-    if only_clones(run):
+    if only_clones(run.tuning):
         yield "The evaluator was checked on clones alone; policies of known value would say more (--known)."
     elif 0 < known < FEW_KNOWN:
         policies = several(known, "known policy", "known policies")

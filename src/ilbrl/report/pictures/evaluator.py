@@ -58,7 +58,7 @@ def calibration(run: Run) -> Picture | None:
     if chosen is None:
         return None
     seen, unseen = _points(chosen.policies), _points(chosen.unseen)
-    if seen and only_clones(run):
+    if seen and only_clones(run.tuning):
         of_log = f"{quantity(run)}, as logged"
         return replace(estimates_against_truth(seen), title="Clones against their logs", says=OF_CLONES, x=of_log)
     if unseen:
