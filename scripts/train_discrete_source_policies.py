@@ -46,6 +46,9 @@ class Config:
     seed: int = 0
 
 
+DEFAULT = Config()
+
+
 class State(NamedTuple):
     actor: Optimised
     critic: Optimised
@@ -179,7 +182,7 @@ def train(
     /,
     steps: int = 300_000,
     out: Path = Path("runs/source_policies"),
-    config: Config = Config(),  # noqa: B008 - frozen
+    config: Config = DEFAULT,
 ) -> None:
     """Train on one task.
 

@@ -59,6 +59,9 @@ class Config:
     seed: int = 0
 
 
+DEFAULT = Config()
+
+
 class State(NamedTuple):
     actor: Optimised
     critic: Optimised
@@ -149,7 +152,7 @@ def train(
     out: Path = Path("runs/source_policies"),
     minutes: float = 20.0,
     steps: int = 6_000_000,
-    config: Config = Config(),  # noqa: B008 - frozen
+    config: Config = DEFAULT,
 ) -> None:
     """Train on one task until the time or the steps are used up; a second call goes on from there.
 
