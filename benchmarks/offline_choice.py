@@ -1,17 +1,19 @@
 """How well offline values choose: many configurations that nobody has looked at, valued from logs, then played.
 
     python -m benchmarks.offline_choice hopper --expert-episodes 2 18 --out results/choice        (minutes on a GPU)
+    python -m benchmarks.offline_choice hopper --out results/choice --kinds "expert logs"         (another estimate)
     python -m benchmarks.offline_choice hopper --out try --small                                  (a try on a CPU)
     python -m benchmarks.offline_choice --table results/choice                                    (the table in docs)
     python -m benchmarks.offline_choice --table results/choice --figure docs/figures/choice.png   (and the picture)
 
 For each task and number of expert episodes: configurations of ILBRL and BC are drawn from their default ranges, trained
 with several seeds, and valued by each estimator. A process of its own plays them; nothing else reads what it writes but
-the table. Estimators see
+the table. Kinds of estimates differ in what they see:
 
-    expert logs     200,000 further steps of the expert and the logs that were trained on
     demonstrations  the expert episodes that were trained on and those logs, and nothing else
     no rewards      the same without any reward
+    expert logs     200,000 further steps of the expert and the logs that were trained on
+    sarsa           the same, for Expected SARSA at its default settings instead of rollouts in models
 
 Several tasks side by side on one GPU need XLA_PYTHON_CLIENT_PREALLOCATE=false and NVIDIA's MPS. Every step leaves a
 file, and the same command continues after the last one.
@@ -26,6 +28,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,12 +39,15 @@ from ilbrl import ope
 from ilbrl.base.files import written_whole
 from ilbrl.base.provenance import commit, versions
 
-EXPERT_STEPS, LOGS_STEPS = 220_000, 400_000
-SPLIT_SEED = 2026  # which expert episodes are trained on
-SEARCH_SEED = 8
-SEEDS = (201, 202, 203)
+EXPERT, LOGS = "{task}/expert@11:220000steps", "{task}/medium@11:400000steps"  # of a seed that nothing had used
+TINY_EXPERT, TINY_LOGS = "{task}/expert:30000steps", "{task}/medium:20000steps"
+SPLIT_SEED = 2027  # which expert episodes are trained on
+SEARCH_SEED = 21
+SEEDS = (301, 302, 303)
 CONFIGURATIONS = {"ilbrl": 20, "bc": 4}
-EPISODES, PLAY_SEED = 30, 901
+EPISODES, PLAY_SEED = 30, 902
+KINDS = ("demonstrations", "no rewards", "expert logs", "sarsa")
+OTHER_PENALTIES = (0.0, 0.3, 1.0)  # beside the default; the same rollouts
 
 
 def main() -> None:
@@ -51,8 +57,9 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=70_000)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--small", action="store_true", help="tiny sizes, to try the command")
-    parser.add_argument("--sarsa", action="store_true", help="Expected SARSA beside it")
-    parser.add_argument("--play", type=Path, help="(inner) play the candidates of this cell")
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS, help="of estimates, in this order")
+    parser.add_argument("--play", type=Path, help="play the candidates of this cell, and do no more")
+    parser.add_argument("--play-later", action="store_true", help="leave playing to --play")
     parser.add_argument("--table", type=Path, help="print the table of a folder")
     parser.add_argument("--figure", type=Path, help="draw the folder of --table")
     args = parser.parse_args()
@@ -73,9 +80,8 @@ def run(task: str, args: argparse.Namespace) -> None:
     def say(*words: Any) -> None:
         print(f"[{task} {time.monotonic() - started:6.1f}]", *words, flush=True)
 
-    steps = (30_000, 20_000) if args.small else (EXPERT_STEPS, LOGS_STEPS)
-    expert = ilbrl.load(f"{task}/expert:{steps[0]}steps", quiet=True)
-    logs = ilbrl.load(f"{task}/medium:{steps[1]}steps", quiet=True)
+    names = (TINY_EXPERT, TINY_LOGS) if args.small else (EXPERT, LOGS)
+    expert, logs = (ilbrl.load(name.format(task=task), quiet=True) for name in names)
     say("logs are here")
     order = np.random.default_rng(SPLIT_SEED).permutation(np.flatnonzero(expert.complete))
     cells = {count: args.out / f"{task}-{count}" for count in args.expert_episodes}
@@ -85,21 +91,16 @@ def run(task: str, args: argparse.Namespace) -> None:
         if not (cell / "candidates.json").exists():
             train(cell, expert.episodes(np.sort(order[:count])), logs, args)
             say(count, "trained")
-        if not (cell / "truth.json").exists():
+        if not args.play_later and not (cell / "truth.json").exists():
             playing.append(_start_playing(task, cell, args.small))
     unseen = expert.episodes(np.sort(order[max(cells) :]))
-    for kind in ("demonstrations", "expert logs", "no rewards"):
+    for kind in args.kinds:
         for count, cell in cells.items():
             demonstrations = expert.episodes(np.sort(order[:count]))
             value(cell, kind, demonstrations, unseen, logs, args, args.out / f".models-{task}")
             say(count, kind, "valued")
-    if args.sarsa:
-        for count, cell in cells.items():
-            value(cell, "sarsa", expert.episodes(np.sort(order[:count])), unseen, logs, args, args.out)
-            say(count, "valued by Expected SARSA")
     for process in playing:
         process.wait()
-    say("played")
 
 
 def _start_playing(task: str, cell: Path, small: bool) -> subprocess.Popen[bytes]:
@@ -159,16 +160,10 @@ def value(
         intrinsic=kind == "no rewards",
     )
     started = time.monotonic()
-    if kind == "sarsa":
-        changes = {"dtype": "bfloat16"} if not args.small else {}
-        estimator = ope.ESTIMATORS["expected_sarsa"]
-        config = estimator.changed(changes)
-        found = ope.estimate(policies, evidence, estimator, config, seeds=[0], quiet=True)
-    else:
-        estimator = ope.ESTIMATORS["models"]
-        small = {"size": "small", "updates": 200, "hidden": (16,), "horizon": 20, "members": 2, "dtype": "float32"}
-        config = estimator.changed(small if args.small else {})
-        found = ope.estimate(policies, evidence, estimator, config, seeds=[0], workplace=workplace, quiet=True)
+    estimator = ope.ESTIMATORS["expected_sarsa" if kind == "sarsa" else "models"]
+    config = estimator.changed(_tiny(kind) if args.small else {"dtype": "bfloat16"})
+    others = [] if kind == "sarsa" else [replace(config, penalty=c) for c in OTHER_PENALTIES]
+    found, *rest = estimator.estimate(policies, evidence, [config, *others], [0], workplace=workplace, quiet=True)
     _write(
         path,
         {
@@ -182,8 +177,18 @@ def value(
                        "distance": _number(e.distance), "length": _number(e.length)}
                 for name, e in found.policies.items()
             },
+            "other_penalties": {
+                str(c): {name: _number(e.value) for name, e in other.policies.items()}
+                for c, other in zip(OTHER_PENALTIES, rest)
+            },
         },
     )  # fmt: skip
+
+
+def _tiny(kind: str) -> dict[str, Any]:
+    """Settings to try the command with."""
+    learned = {"updates": 200, "hidden": (16,), "dtype": "float32"}
+    return learned if kind == "sarsa" else learned | {"size": "small", "horizon": 20, "members": 2}
 
 
 def play(cell: Path, task: str, episodes: int) -> None:
@@ -204,12 +209,21 @@ def play(cell: Path, task: str, episodes: int) -> None:
 
 TASKS = ("hopper", "halfcheetah", "walker2d", "ant")
 LADDER = ("rung1", "rung2", "medium", "rung3", "expert")
-HOW: dict[str, tuple[str, Callable[[Mapping[str, Any]], float]]] = {
-    "expert logs": ("values-expert-logs", lambda v: v["value"]),
-    "demonstrations": ("values-demonstrations", lambda v: v["value"]),
-    "no rewards": ("values-no-rewards", lambda v: v["value"]),
-    "nearest to the logs": ("values-demonstrations", lambda v: -v["distance"]),
+HOW: dict[str, tuple[str, Callable[[Mapping[str, Any], str], float | None]]] = {
+    "demonstrations": ("values-demonstrations", lambda found, name: found["values"][name]["value"]),
+    "no rewards": ("values-no-rewards", lambda found, name: found["values"][name]["value"]),
+    "expert logs": ("values-expert-logs", lambda found, name: found["values"][name]["value"]),
+    **{
+        f"demonstrations, penalty {c:g}": (
+            "values-demonstrations",
+            lambda found, name, c=c: found["other_penalties"][str(c)][name],
+        )
+        for c in OTHER_PENALTIES
+    },
+    "Expected SARSA": ("values-sarsa", lambda found, name: found["values"][name]["value"]),
+    "nearest to the logs": ("values-demonstrations", lambda found, name: -found["values"][name]["distance"]),
 }
+"""Kind of choice → the file it reads, and what a policy is worth by it; None: it has no value."""
 
 
 class Judged(NamedTuple):
@@ -258,6 +272,8 @@ def _choice_table(cells: Sequence[Path]) -> list[str]:
     ]
     for how in HOW:
         found = [judge(cell, how) for cell in cells]
+        if not any(found):
+            continue
         shown = ["—" if j is None else f"{j.chosen:.1f} ({j.spearman:.2f})" for j in found]
         whole = [j for j in found if j is not None]
         mean = f"{np.mean([j.chosen for j in whole]):.1f} ({np.mean([j.spearman for j in whole]):.2f})"
@@ -283,12 +299,17 @@ def judge(cell: Path, how: str) -> Judged | None:
     path = cell / f"{name}.json"
     if not path.exists():
         return None
-    values = _read(path)["values"]
+    found = _read(path)
     groups = _by_configuration(_read(cell / "candidates.json")["candidates"])
-    offline = {key: float(np.mean([rule(values[policy]) for policy in names])) for key, names in groups.items()}
+
+    def worth(name: str) -> float:
+        value = rule(found, name)
+        return -np.inf if value is None else value
+
+    offline = {key: float(np.mean([worth(name) for name in names])) for key, names in groups.items()}
     truth = {key: score for algorithm in CONFIGURATIONS for key, score in _true_scores(cell, algorithm).items()}
     own = [key for key in offline if key[0] == "ilbrl"]
-    rungs = [rule(values[f"ladder/{level}"]) for level in LADDER if f"ladder/{level}" in values]
+    rungs = [worth(f"ladder/{level}") for level in LADDER if f"ladder/{level}" in found["values"]]
     best = max(offline, key=offline.__getitem__)
     return Judged(
         spearman=ope.spearman(np.array([offline[k] for k in own]), np.array([truth[k] for k in own])),

@@ -1,7 +1,8 @@
 """How well an estimator orders policies whose value is known: five per task, from worst to best.
 
     python -m benchmarks.policy_ladder hopper halfcheetah walker2d ant --out results/ladder-models    (on a GPU)
-    python -m benchmarks.policy_ladder hopper --out results/ladder-small --transitions 40000 --set members=3 size=small
+    python -m benchmarks.policy_ladder hopper --out results/ladder-small --set members=3 size=small \\
+        --expert {task}/expert:40000steps --logs {task}/medium:40000steps
     python -m benchmarks.policy_ladder hopper --out results/ladder-sarsa --estimator expected_sarsa --set updates=100000
 
 The evidence are logs of medium and expert alone. Each of rung1, rung2, medium, rung3 and expert is valued as it acts
@@ -35,9 +36,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tasks", nargs="+")
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument(
-        "--transitions", type=int, default=700_000, help="of each log; 2/7 of the episodes are held out"
-    )
+    parser.add_argument("--expert", default="{task}/expert:700000steps", help="2/7 of its episodes are held out")
+    parser.add_argument("--logs", default="{task}/medium:700000steps", help="the same")
     parser.add_argument("--estimator", default=ope.DEFAULT, choices=list(ope.ESTIMATORS))
     parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE", help="settings of the estimator")
     parser.add_argument("--seeds", type=int, help="by default what suits the estimator")
@@ -56,7 +56,7 @@ def climb(task: str, args: argparse.Namespace) -> dict[str, Any]:
     started = time.monotonic()
     estimator = ope.find(args.estimator)
     changes = {name: parse(text, name)[1][0] for name, _, text in (entry.partition("=") for entry in args.set)}
-    logs = {log: ilbrl.load(f"{task}/{level}:{args.transitions}steps") for log, level in LOGGED.items()}
+    logs = {log: ilbrl.load(getattr(args, log).format(task=task)) for log in LOGGED}
     evidence = ope.Evidence.holding_out(logs, intrinsic=args.intrinsic or None)
     known = []
     for level in LEVELS:
