@@ -27,7 +27,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -145,7 +145,7 @@ def value(
     """values-KIND.json: what each candidate is worth, and what that cost."""
     from ilbrl.data.benchmark import source_policy
 
-    path = cell / f"values-{kind.replace(' ', '-')}.json"
+    path = _values_file(cell, kind)
     if path.exists():
         return
     candidates = _read(cell / "candidates.json")["candidates"]
@@ -209,21 +209,37 @@ def play(cell: Path, task: str, episodes: int) -> None:
 
 TASKS = ("hopper", "halfcheetah", "walker2d", "ant")
 LADDER = ("rung1", "rung2", "medium", "rung3", "expert")
-HOW: dict[str, tuple[str, Callable[[Mapping[str, Any], str], float | None]]] = {
-    "demonstrations": ("values-demonstrations", lambda found, name: found["values"][name]["value"]),
-    "no rewards": ("values-no-rewards", lambda found, name: found["values"][name]["value"]),
-    "expert logs": ("values-expert-logs", lambda found, name: found["values"][name]["value"]),
-    **{
-        f"demonstrations, penalty {c:g}": (
-            "values-demonstrations",
-            lambda found, name, c=c: found["other_penalties"][str(c)][name],
-        )
-        for c in OTHER_PENALTIES
-    },
-    "Expected SARSA": ("values-sarsa", lambda found, name: found["values"][name]["value"]),
-    "nearest to the logs": ("values-demonstrations", lambda found, name: -found["values"][name]["distance"]),
+
+
+class How(NamedTuple):
+    """What a policy is worth, for one kind of choice."""
+
+    kind: str  # of estimates
+    field: str = "value"
+    sign: float = 1.0
+    penalty: float | None = None  # another than the default
+
+    def worths(self, cell: Path) -> dict[str, float] | None:
+        """Policy → what it is worth, −∞ where it has no value; None: no such values were computed."""
+        path = _values_file(cell, self.kind)
+        if not path.exists():
+            return None
+        found = _read(path)
+        if self.penalty is None:
+            values = {name: each[self.field] for name, each in found["values"].items()}
+        elif (values := found.get("other_penalties", {}).get(str(self.penalty))) is None:
+            return None
+        return {name: -np.inf if value is None else self.sign * value for name, value in values.items()}
+
+
+HOW = {
+    "demonstrations": How("demonstrations"),
+    "no rewards": How("no rewards"),
+    "expert logs": How("expert logs"),
+    **{f"demonstrations, penalty {c:g}": How("demonstrations", penalty=c) for c in OTHER_PENALTIES},
+    "Expected SARSA": How("sarsa"),
+    "nearest to the logs": How("demonstrations", "distance", sign=-1.0),
 }
-"""Kind of choice → the file it reads, and what a policy is worth by it; None: it has no value."""
 
 
 class Judged(NamedTuple):
@@ -279,7 +295,7 @@ def _choice_table(cells: Sequence[Path]) -> list[str]:
         mean = f"{np.mean([j.chosen for j in whole]):.1f} ({np.mean([j.spearman for j in whole]):.2f})"
         lines.append(f"| {how} | " + " | ".join(shown) + f" | {mean if len(whole) == len(cells) else '—'} |")
     for name, number in (("at random", np.mean), ("best there was", np.max)):
-        scores = [float(number(list(_true_scores(cell, "ilbrl").values()))) for cell in cells]
+        scores = [float(number(list(true_scores(cell, "ilbrl").values()))) for cell in cells]
         lines.append(f"| {name} | " + " | ".join(f"{s:.1f}" for s in scores) + f" | {np.mean(scores):.1f} |")
     return lines
 
@@ -287,7 +303,7 @@ def _choice_table(cells: Sequence[Path]) -> list[str]:
 def _scores_table(cells: Sequence[Path]) -> list[str]:
     lines = ["| | " + " | ".join(_title(cell) for cell in cells) + " |", "|---" * (len(cells) + 1) + "|"]
     for algorithm in CONFIGURATIONS:
-        scores = [list(_true_scores(cell, algorithm).values()) for cell in cells]
+        scores = [list(true_scores(cell, algorithm).values()) for cell in cells]
         lines.append(f"| {algorithm}, best configuration | " + " | ".join(f"{max(s):.1f}" for s in scores) + " |")
         lines.append(f"| {algorithm}, median | " + " | ".join(f"{np.median(s):.1f}" for s in scores) + " |")
     return lines
@@ -295,21 +311,14 @@ def _scores_table(cells: Sequence[Path]) -> list[str]:
 
 def judge(cell: Path, how: str) -> Judged | None:
     """None: no such values were computed."""
-    name, rule = HOW[how]
-    path = cell / f"{name}.json"
-    if not path.exists():
+    worth = HOW[how].worths(cell)
+    if worth is None:
         return None
-    found = _read(path)
     groups = _by_configuration(_read(cell / "candidates.json")["candidates"])
-
-    def worth(name: str) -> float:
-        value = rule(found, name)
-        return -np.inf if value is None else value
-
-    offline = {key: float(np.mean([worth(name) for name in names])) for key, names in groups.items()}
-    truth = {key: score for algorithm in CONFIGURATIONS for key, score in _true_scores(cell, algorithm).items()}
+    offline = {key: float(np.mean([worth[name] for name in names])) for key, names in groups.items()}
+    truth = {key: score for algorithm in CONFIGURATIONS for key, score in true_scores(cell, algorithm).items()}
     own = [key for key in offline if key[0] == "ilbrl"]
-    rungs = [worth(f"ladder/{level}") for level in LADDER if f"ladder/{level}" in found["values"]]
+    rungs = [worth[f"ladder/{level}"] for level in LADDER if f"ladder/{level}" in worth]
     best = max(offline, key=offline.__getitem__)
     return Judged(
         spearman=ope.spearman(np.array([offline[k] for k in own]), np.array([truth[k] for k in own])),
@@ -319,7 +328,7 @@ def judge(cell: Path, how: str) -> Judged | None:
     )
 
 
-def _true_scores(cell: Path, algorithm: str) -> dict[tuple[str, int], float]:
+def true_scores(cell: Path, algorithm: str) -> dict[tuple[str, int], float]:
     """Configuration → mean true score over its seeds."""
     scores = _read(cell / "truth.json")["scores"]
     groups = _by_configuration(_read(cell / "candidates.json")["candidates"])
@@ -335,6 +344,10 @@ def _by_configuration(candidates: Sequence[Mapping[str, Any]]) -> dict[tuple[str
     for c in candidates:
         found.setdefault((c["algorithm"], c["configuration"]), []).append(c["policy"])
     return found
+
+
+def _values_file(cell: Path, kind: str) -> Path:
+    return cell / f"values-{kind.replace(' ', '-')}.json"
 
 
 def _number(x: float) -> float | None:

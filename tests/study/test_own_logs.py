@@ -153,6 +153,22 @@ def test_a_study_in_a_file_reads_its_logs_alike(tmp_path):
     assert Study.load(tmp_path / "study.toml") == study
 
 
+def test_closeness_may_count_although_the_logs_have_rewards(files, tmp_path):
+    """Asked for later in the same folder, it values again and trains nothing again."""
+    logs = ["--expert", f"{files}/expert.npz", "--logs", f"{files}/medium.npz"]
+    options = [word for name in ("algorithms", "configurations", "seeds", "updates", "ranges", "settings")
+               for word in (f"--{name}", *OPTIONS[name].split())]  # fmt: skip
+    found = {}
+    for asked in ([], ["--intrinsic", "--change"]):
+        assert main(["tune", *logs, *options, *asked, "--out", str(tmp_path), "--quiet"]) in (0, 1)
+        tuning, jobs = read_json(tmp_path / "tuning.json"), {path.name for path in (tmp_path / "jobs").iterdir()}
+        found[tuning["reward"]] = tuning["quantity"], {job for job in jobs if job.startswith(("label", "train"))}
+    (of_rewards, trained), (of_closeness, trained_then) = found["logged"], found["intrinsic"]
+    assert of_rewards == "mean return of an episode of at most 20 steps"
+    assert of_closeness.startswith("mean closeness to the expert, summed over the steps of an episode")
+    assert trained_then == trained
+
+
 @pytest.mark.parametrize("name", own_logs.TASKS)
 def test_logs_of_gymnasium_that_are_measured_can_be_read(name, tmp_path, capsys):
     task = own_logs.TASKS[name]._replace(logged=12)

@@ -49,6 +49,7 @@ class Parts:
     composition: Composition
     known: tuple[ope.Known, ...]
     roles: Mapping[str, str]  # known policy → whose episodes are its own
+    intrinsic: bool = False  # value by closeness to the expert, whatever the logs carry
 
     @cached_property
     def hashes(self) -> dict[str, str]:
@@ -58,7 +59,7 @@ class Parts:
     @cached_property
     def evidence(self) -> ope.Evidence:
         """What estimators learn from."""
-        return ope.Evidence.of_composition(self.composition)
+        return ope.Evidence.of_composition(self.composition, self.intrinsic or None)
 
     @property
     def discrete(self) -> bool:
@@ -120,7 +121,8 @@ def split(study: Study, logs: Logs) -> Parts:
     composition = compose(logs["expert"], logs["logs"], sizes, rng=study.seed)
     named = _named(study, logs)
     known = tuple(_known(study, name, entry, logs, composition) for name, entry in named.items())
-    return Parts(composition, known, {name: entry["logs"] for name, entry in named.items()})
+    roles = {name: entry["logs"] for name, entry in named.items()}
+    return Parts(composition, known, roles, study.evaluation.intrinsic)
 
 
 # --- known policies ---------------------------------------------------------------------------------------------------
