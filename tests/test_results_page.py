@@ -201,11 +201,19 @@ def test_the_tables_of_discrete_actions():
     seeds = read_json(folder / "committees" / "lunarlander-2ep.json")["seeds"].values()
     bc, ilbrl = (np.mean([seed[name]["score"] for seed in seeds]) for name in ("bc", "ilbrl"))
     assert f"BC {bc:.1f}, ILBRL {ilbrl:.1f} (the first command" in "\n".join(page)
-    studies = ("cartpole", "acrobot", "clinic", "lunarlander", "lunarlander-32", "lunarlander-33")
-    runs = read_runs([folder / "studies" / study for study in studies])
+    landers = [f"lunarlander-{seed}" for seed in (31, 32, 33, 51, 52, 53)]
+    runs = read_runs([folder / "studies" / study for study in ("cartpole", "acrobot", "clinic", *landers)])
     assert {*study_regret.of_ilbrl(runs), *study_regret.of_every_algorithm(runs), *study_regret.between(runs)} <= page
     assert all(run.audit.environment_calls["candidates_before_selection"] == 0 for run in runs)
     assert all(len(selection_regret(run)["ilbrl"].configurations) == 12 for run in runs)
+    found = [(selection_regret(run), run.selection.overall.algorithm) for run in runs[3:]]
+    chosen = {
+        name: [each[name].configurations[each[name].chosen].value for each, _ in found] for name in ("ilbrl", "bc")
+    }
+    assert {name: round(np.mean(scores), 1) for name, scores in chosen.items()} == {"ilbrl": 91.1, "bc": 79.6}
+    better = [name == max(chosen, key=lambda other, i=i: chosen[other][i]) for i, (_, name) in enumerate(found)]
+    assert sum(better) == 5
+    assert {run.audit.commit for run in runs[3:]} == {"ef51d4d"}
     earlier = read_runs([folder / "studies" / "earlier" / "lunarlander"])
     assert "| lunarlander | 58.6 | 79.8 | 86.9 | 99.2 | −0.49 |" in study_regret.of_ilbrl(earlier)
 

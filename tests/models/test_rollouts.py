@@ -46,6 +46,20 @@ def test_any_function_can_stand_in_for_the_network():
         assert found == pytest.approx(total, rel=1e-5)
 
 
+@pytest.mark.parametrize("gamma", [1.0, 0.9])
+def test_an_absorbing_state_earns_on_after_the_end(gamma):
+    """Every step earns 1, and s₁ after the end, which comes with chance σ(s₁ + 1): step by step in float64."""
+    options = {"gamma": gamma, "score": lambda observations, actions: 1.0 + 0 * observations[..., 0]}
+    played = play([steady(0.3)], exact_models(end_bias=1.0), 9, arrival=lambda s: s[..., 0], penalty=0.0, **options)
+    for start, found in zip(STARTS, played.returns[0, 0]):
+        state, alive, total = np.asarray(start, np.float64), 1.0, 0.0
+        for t in range(9):
+            end = 1 / (1 + np.exp(-state[0] - 1.0))
+            total += alive * (gamma**t + end * state[0] * sum(gamma**k for k in range(t + 1, 9)))
+            state, alive = A @ state + B[:, 0] * 0.3, alive * (1 - end)
+        assert found == pytest.approx(total, rel=1e-5)
+
+
 def test_a_horizon_of_one_is_the_first_reward():
     played = play([steady(0.3)], exact_models(), horizon=1)
     np.testing.assert_allclose(played.returns[0, 0], [linear_return(0.3, s, 1) for s in STARTS], rtol=1e-5)

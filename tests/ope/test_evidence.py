@@ -8,9 +8,10 @@ from scipy.spatial.distance import cdist
 
 from ilbrl import ope
 from ilbrl.base.errors import IlbrlError
+from ilbrl.data import Dataset
 from ilbrl.data.splits import CompositionSizes, compose
 from ilbrl.learning.spec import Spec
-from ilbrl.rewards import soft_support
+from ilbrl.rewards import ends, soft_support
 
 SIZES = CompositionSizes(training=1000, expert_episodes=2, evaluation=1000, validation=400)
 
@@ -129,3 +130,60 @@ def test_quantities_are_named_and_counted(logs):
     np.testing.assert_allclose(ope.Quantity(1.0, 30).returns(log), log.returns())
     by_hand = [log.rewards[s : s + 5].sum() for s in log.episode_starts]
     np.testing.assert_allclose(ope.Quantity(1.0, 5).returns(log), by_hand, rtol=1e-5)
+
+
+# --- where the expert works towards terminals -------------------------------------------------------------------------
+
+
+def arriving(lengths, arrives=True, seed=0):
+    """Episodes with discrete actions that end near 3 (by a terminal), or anywhere (by a time-out)."""
+    rng, rows = np.random.default_rng(seed), []
+    for length in lengths:
+        path = np.linspace(0, 3, length) if arrives else rng.normal(size=length)
+        rows += [(x, t == length - 1) for t, x in enumerate(path)]
+    observations, last = (np.array(column) for column in zip(*rows))
+    return Dataset(
+        observations[:, None], np.zeros(len(rows), int), observations[:, None], last & arrives, last & (not arrives),
+        action_names=("left", "right"),
+    )  # fmt: skip
+
+
+@pytest.fixture
+def goal():
+    return ope.Evidence.of({"expert": arriving([4, 5, 6]), "logs": arriving([12] * 20, arrives=False)})
+
+
+@pytest.mark.parametrize(("gamma", "horizon"), [(1.0, 12), (0.9, 12), (0.9, None)])
+def test_after_an_arrival_every_step_that_is_left_earns_on(goal, gamma, horizon):
+    quantity = ope.Quantity(gamma, horizon, "intrinsic")
+    episodes = arriving([4, 7, 12])
+    closeness = goal.closeness.label(episodes).rewards
+    likeness = ends.likeness(goal.spec.standardise(np.full((1, 1), 3.0)), goal.closeness.goal.ends)[0]
+    for found, start, length in zip(quantity.returns(goal.rewarded(episodes, quantity)), (0, 4, 11), (4, 7, 12)):
+        own = sum(gamma**t * closeness[start + t] for t in range(length))
+        after = sum(gamma**t for t in range(length, horizon or 1000))
+        assert found == pytest.approx(own + likeness * after, rel=1e-5)
+    assert goal.rewarded(episodes, quantity).rewards[3] > closeness[3]
+
+
+def test_who_arrives_sooner_is_worth_more_than_who_never_arrives(goal):
+    quantity = ope.Quantity(1.0, 12, "intrinsic")
+    sooner, later, never = (
+        quantity.returns(goal.rewarded(episodes, quantity))[0]
+        for episodes in (arriving([5]), arriving([11]), arriving([12], arrives=False))
+    )
+    assert sooner >= later > never
+
+
+def test_what_an_end_is_worth_is_what_training_says(goal):
+    points = np.linspace(-5, 8, 60)[:, None]
+    expected = ends.likeness(goal.spec.standardise(points).astype(np.float64), goal.closeness.goal.ends)
+    np.testing.assert_allclose(goal.closeness.arrival(points), expected, rtol=1e-5)
+
+
+def test_falls_are_no_arrivals():
+    """The logs meet terminals sooner than the expert: nothing follows them."""
+    evidence = ope.Evidence.of({"expert": arriving([12] * 3), "logs": arriving([4] * 20)})
+    assert evidence.closeness.goal is None
+    episodes = evidence.closeness.label(arriving([4, 7]))
+    assert evidence.arriving(episodes, ope.Quantity(1.0, 12, "intrinsic")) is episodes

@@ -14,7 +14,8 @@ user's function. Numbers that take few values in the logs (ordinal) take the nea
 one-hot numbers take the values of a pattern (`models.scales`) that is drawn by its predicted chance, with the same luck
 for every policy. A step that may end the episode earns its reward and its last reward, each with its chance, where the
 models learned these apart. The learned reward is clipped to what the logs show; a `score` of states and actions may
-take its place, where logs carry no rewards.
+take its place, where logs carry no rewards. Where episodes end in an absorbing state that earns on (`arrival`), the
+chance of an end earns that for all steps that are left.
 
 A member plays alone. Where models are small, each has faults of its own that end episodes which last in truth: then
 rollout k may follow the mean of all members but k (`averaged`), in which such faults are smaller.
@@ -46,6 +47,8 @@ from ilbrl.policy import Policy
 
 Score = Callable[[jax.Array, jax.Array], jax.Array]
 """([…, obs_dim] standardised observations, […, act_dim] actions in [−1, 1] or one-hot) → […] reward of the step."""
+Arrival = Callable[[jax.Array], jax.Array]
+"""[…, obs_dim] standardised observations → […] reward of every step after an episode that ends here."""
 End = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
 """([…, obs_dim] s, […, act_dim] a, […, obs_dim] s′, in the environment's units) → […] bool: the episode ends here.
 Discrete actions are one-hot rows."""
@@ -81,6 +84,7 @@ class Game(NamedTuple):
     horizon: int
     sampled: bool
     score: Score | None
+    arrival: Arrival | None
     end: End | None
     learned_end: bool
     disagree: bool
@@ -97,6 +101,7 @@ def rollout(
     noise: float = NOISE,
     gamma: float = 1.0,
     score: Score | None = None,
+    arrival: Arrival | None = None,
     end: End | bool = True,
     sampled: bool = False,
     averaged: bool = False,
@@ -109,6 +114,7 @@ def rollout(
     penalty: c, standard deviations of the logged rewards that a step loses per unit of disagreement.
     noise: κ, share of the models' own error that is added to every step.
     score: rewards a step instead of the learned reward; needed where the logs carry none.
+    arrival: rewards every step that is left after the end of an episode; by default nothing does.
     end: True: the learned end of episodes; False: they last to the horizon; or the user's own function.
     sampled: draw actions of stochastic policies instead of taking their mean, or the most probable.
     averaged: rollout k follows the mean of all members but k, instead of member k; one member alone cannot.
@@ -132,6 +138,7 @@ def rollout(
         horizon,
         sampled,
         score,
+        arrival,
         end if callable(end) else None,
         learned_end,
         models.members > 1,
@@ -182,7 +189,9 @@ def _play(shape, game, stacked, key, constants, starts, penalty, noise, gamma):
     batch = (policies, members, count)
     too_strange = STRANGE * constants["high_disagreement"] / constants["typical_disagreement"]
     least = jnp.minimum(reward_low, 0.0) if game.score is None else 0.0
-    remaining = jnp.sum(gamma ** jnp.arange(FIRST_STEPS, game.horizon))  # discounted steps after the first
+    discounts = gamma ** jnp.arange(game.horizon)
+    remaining = jnp.sum(discounts[FIRST_STEPS:])
+    left = jnp.append(jnp.cumsum(discounts[::-1])[::-1][1:], 0.0)  # discounted steps after each
 
     dtype = game.config.dtype
 
@@ -230,6 +239,8 @@ def _play(shape, game, stacked, key, constants, starts, penalty, noise, gamma):
         gained = jnp.stack([reward - penalty * unit * doubt, reward, jnp.ones(batch), doubt, clipped * 1.0])
         weights = jnp.stack([discount, discount, 1.0, 1.0, 1.0])[:, None, None, None]
         totals = totals + alive * weights * gained
+        if game.arrival is not None:
+            totals = totals.at[:2].add(alive * (1 - survives) * game.arrival(standard) * left[t])
         alive = alive * survives
         mean_doubt = (totals[3] / totals[2]).mean(-1, keepdims=True)
         stopped = 1.0 * (mean_doubt > too_strange) * (t == FIRST_STEPS - 1)

@@ -112,7 +112,7 @@ def calibrate(
             f"settings of one calibration must estimate one quantity, got {', '.join(map(str, quantities))}"
         )
     (quantity,) = quantities
-    truths = {k.name: truth(replace(k, episodes=evidence.rewarded(k.episodes)), quantity) for k in known}
+    truths = {k.name: truth(replace(k, episodes=evidence.rewarded(k.episodes, quantity)), quantity) for k in known}
     options: dict[str, Any] = {"workplace": workplace, "log": log, "quiet": quiet}
     seen = estimator.estimate({k.name: k.evaluable for k in known}, evidence, configs, seeds, **options)
     seconds = sum(e.seconds for e in seen)

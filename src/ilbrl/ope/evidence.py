@@ -9,6 +9,10 @@ the expert's steps, and every number says so (`Quantity.reward`):
 with φ and d_max as in `rewards.soft_support`, but over at most `EXPERT_ROWS` of the expert's steps, so that it can be
 computed by brute force inside a compiled rollout. Discrete actions are near or not: only expert steps with the same
 action are compared, by their observations, and an action that the expert never takes earns 0.
+
+Such a reward is never negative, so a sum over the steps of an episode would prefer policies that never end one. Where
+the expert works towards terminals (`rewards.ends` decides it, as for training), every step that is left after a
+terminal earns as much as the end resembles the expert's ends.
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset, concatenate, same_actions
 from ilbrl.data.splits import Composition, split_episodes
 from ilbrl.learning.spec import Spec
+from ilbrl.rewards import ends
 
 Reward = Literal["logged", "intrinsic"]
 
@@ -55,6 +60,13 @@ class Quantity:
         steps = "" if self.horizon is None else f" of at most {self.horizon:,} steps"
         return f"mean {what} of an episode{steps}"
 
+    def left(self, steps: Any) -> Any:
+        """Σ γ^k over the steps that are left after step t of an episode, discounted as from t: k = 1, …, H − 1 − t."""
+        if self.horizon is None:
+            return self.gamma / (1 - self.gamma)
+        count = self.horizon - 1 - steps
+        return count if self.gamma == 1 else self.gamma * (1 - self.gamma**count) / (1 - self.gamma)
+
     def returns(self, episodes: Dataset) -> np.ndarray:
         """[E] float64 Σ_{t < H} γ^t r_t of each episode, complete or not."""
         if self.horizon is None or not len(episodes) or episodes.episode_lengths.max() <= self.horizon:
@@ -74,6 +86,7 @@ class Closeness:
     expert: jax.Array  # [R, obs_dim + act_dim] φ of the expert's steps
     spec: Spec
     d_max: float
+    goal: ends.Goal | None = None  # the expert's ends, where it works towards them
 
     @staticmethod
     def to(expert: Dataset, logs: Dataset, spec: Spec, rows: int = EXPERT_ROWS) -> Closeness:
@@ -82,7 +95,9 @@ class Closeness:
             raise IlbrlError(f"{expert.source}: no expert rows, so nothing to be close to")
         near = expert.transitions(0, len(expert)) if len(expert) <= rows else _spread_out(expert, rows)
         features = jnp.concatenate([spec.standardise(near.observations), spec.encode_actions(near.actions)], 1)
-        bare = Closeness(features, spec, 1.0)
+        arrives = ends.settled(ends.Ends(), expert, logs).ends == "success"
+        last = spec.standardise(expert.observations[expert.terminals])
+        bare = Closeness(features, spec, 1.0, ends.goal_of(last) if arrives else None)
         others = _spread_out(logs, min(SEARCHED, len(logs)))
         distances = np.concatenate([*bare._in_pieces(bare.distance, others), np.zeros(1)])
         farthest = float(distances[distances < OTHER_ACTION / 2].max())
@@ -108,6 +123,15 @@ class Closeness:
         if self.d_max == 0:  # every logged state is the expert's; another discrete action is still another
             return 1.0 * (self.distance(observations, actions) < OTHER_ACTION / 2)
         return 1 - jnp.sqrt(jnp.minimum(self.distance(observations, actions) / self.d_max, 1.0))
+
+    def arrival(self, observations: jax.Array) -> jax.Array:
+        """[...] c in [0, 1]: how much the end of an episode after these observations resembles the expert's ends."""
+        assert self.goal is not None
+        x, last = (observations - self.spec.obs_mean) / self.spec.obs_std, jnp.asarray(self.goal.ends, jnp.float32)
+        cross = jnp.matmul(x, last.T, precision=jax.lax.Precision.HIGHEST)
+        squared = jnp.square(x).sum(-1, keepdims=True) + jnp.square(last).sum(-1) - 2 * cross
+        least = self.goal.sigma**2
+        return jnp.minimum(1.0, (least / jnp.maximum(squared, least)).mean(-1) / self.goal.usual)
 
     def label(self, data: Dataset) -> Dataset:
         """The same rows, rewarded by closeness."""
@@ -280,12 +304,23 @@ class Evidence:
         """[M] what this log's own episodes earned from each initial observation; NaN: another log's, or not known."""
         if not self.begun:
             return np.full(len(self.initial_observations), np.nan)
-        found = [np.where(data.complete & (name == log), quantity.returns(data), np.nan) for name, data in self.begun]
+        episodes = [(name, self.arriving(data, quantity)) for name, data in self.begun]
+        found = [np.where(data.complete & (name == log), quantity.returns(data), np.nan) for name, data in episodes]
         return np.concatenate(found)
 
-    def rewarded(self, episodes: Dataset) -> Dataset:
-        """Other episodes with the reward that is valued here."""
-        return episodes if self.closeness is None else self.closeness.label(episodes)
+    def rewarded(self, episodes: Dataset, quantity: Quantity) -> Dataset:
+        """Other episodes with the reward that is valued here, and what follows their terminals."""
+        return episodes if self.closeness is None else self.arriving(self.closeness.label(episodes), quantity)
+
+    def arriving(self, rewarded: Dataset, quantity: Quantity) -> Dataset:
+        """The same rows, whose terminals also earn what the absorbing state earns that they lead into, if any."""
+        if self.closeness is None or self.closeness.goal is None or rewarded.rewards is None:
+            return rewarded
+        at = np.flatnonzero(rewarded.terminals)
+        rewards = rewarded.rewards.astype(np.float64)
+        likeness = np.asarray(self.closeness.arrival(jnp.asarray(rewarded.observations[at])))
+        rewards[at] += likeness * np.maximum(quantity.left(rewarded.step_of[at]), 0.0)
+        return replace(rewarded, rewards=rewards)
 
     def value_range(self, gamma: float) -> tuple[float, float]:
         """The discounted values that the logs' rewards allow; 0 is always among them, for an episode may end."""

@@ -21,7 +21,7 @@ demonstrations is no goal. An expert that always falls, but later than others, d
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -67,17 +67,33 @@ def rewards_after(asked: Labelling) -> np.ndarray | None:
     return found
 
 
-def likeness(ends: np.ndarray, experts: np.ndarray) -> np.ndarray:
-    """[n] c of [n, D] last observations beside [m, D] of the expert's."""
+class Goal(NamedTuple):
+    """What ends are compared with."""
+
+    ends: np.ndarray  # [m, D] x_j, the expert's
+    sigma: float
+    usual: float  # median_i mean_{j ≠ i} k(x_i, x_j)
+
+
+def goal_of(experts: np.ndarray) -> Goal:
+    """The goal of an expert whose last observations, standardised, are [m, D] `experts`."""
     if len(experts) > MOST_EXPERTS:
         experts = experts[np.linspace(0, len(experts) - 1, MOST_EXPERTS).astype(int)]
     among = cdist(experts, experts)
     pairs = among[np.triu_indices(len(experts), k=1)]
-    sigma = max(np.median(pairs) if len(pairs) else 0.0, np.sqrt(2 * experts.shape[1]))
+    sigma = max(float(np.median(pairs)) if len(pairs) else 0.0, float(np.sqrt(2 * experts.shape[1])))
+    own = (_near(among, sigma).sum(1) - 1) / (len(experts) - 1) if len(pairs) else 1.0  # each beside the others
+    return Goal(experts, sigma, float(np.median(own)))
 
-    def near(distance: np.ndarray) -> np.ndarray:
-        return (sigma / np.maximum(distance, sigma)) ** 2
 
-    own = (near(among).sum(1) - 1) / (len(experts) - 1) if len(pairs) else 1.0  # each beside the others
+def likeness(ends: np.ndarray, experts: np.ndarray) -> np.ndarray:
+    """[n] c of [n, D] last observations beside [m, D] of the expert's."""
+    goal = goal_of(experts)
     blocks = (ends[start : start + BLOCK] for start in range(0, len(ends), BLOCK))
-    return np.minimum(1, np.concatenate([near(cdist(block, experts)).mean(1) for block in blocks]) / np.median(own))
+    near = [_near(cdist(block, goal.ends), goal.sigma).mean(1) for block in blocks]
+    return np.minimum(1, np.concatenate(near) / goal.usual)
+
+
+def _near(distance: np.ndarray, sigma: float) -> np.ndarray:
+    """k of observations this far apart."""
+    return (sigma / np.maximum(distance, sigma)) ** 2

@@ -57,8 +57,9 @@ def estimate(
     weighed = {name: importance.log_probs(name, policy, episodes, evidence.spec) for name, policy in policies.items()}
     for config in configs:
         learned = _learn(policies, evidence, config, seeds, workplace, log, quiet)
+        rewarded = evidence.arriving(episodes, quantity(config, evidence))
         estimates = {
-            name: _estimate(name, policy, weighed[name], episodes, learned, config, seeds[0])
+            name: _estimate(name, policy, weighed[name], rewarded, learned, config, seeds[0])
             for name, policy in policies.items()
         }
         seconds, started = time.monotonic() - started, time.monotonic()
@@ -104,7 +105,7 @@ def _learn(
     log: Log | None,
     quiet: bool,
 ) -> Critics:
-    data = Mixtures.of(evidence, [config.expert_fraction])
+    data = Mixtures.of(evidence, [config.expert_fraction]).arriving(evidence, quantity(config, evidence))
     actions = expected_sarsa.ask(policies, data.rows, evidence)
     filled = expected_sarsa.fill_in(config, data, evidence)
     members = [Member(name, filled, 0, int(seed)) for name in policies for seed in seeds]

@@ -113,7 +113,10 @@ def estimate(
     quiet: bool = False,
 ) -> list[Estimates]:
     """Settings that differ in nothing but traced numbers learn as one population; others take turns."""
-    data = Mixtures.of(evidence, [c.expert_fraction for c in configs])
+    data = Mixtures.of(evidence, [c.expert_fraction for c in configs]).arriving(
+        evidence,
+        quantity(configs[0], evidence),  # settings that are compared estimate one quantity
+    )
     actions = ask(policies, data.rows, evidence)
     filled = [fill_in(c, data, evidence) for c in configs]
     found: dict[int, Estimates] = {}

@@ -66,7 +66,8 @@ def estimate(
     weighed = {name: log_probs(name, policy, episodes, evidence.spec) for name, policy in policies.items()}
     found = []
     for config in configs:
-        estimates = {name: _estimate(episodes, weighed[name], config, seeds[0]) for name in policies}
+        rewarded = evidence.arriving(episodes, quantity(config, evidence))
+        estimates = {name: _estimate(rewarded, weighed[name], config, seeds[0]) for name in policies}
         seconds, started = time.monotonic() - started, time.monotonic()
         found.append(
             Estimates(

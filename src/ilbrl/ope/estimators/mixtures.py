@@ -8,14 +8,14 @@ rows are held once, and a setting is a subset of them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset, concatenate
 from ilbrl.learning.spec import Spec
-from ilbrl.ope.evidence import Evidence
+from ilbrl.ope.evidence import Evidence, Quantity
 from ilbrl.ope.policies import Evaluable, NextActions, act
 from ilbrl.rewards.neighbours import nearest
 
@@ -44,6 +44,10 @@ class Mixtures:
             subsets[fraction] = np.concatenate([np.arange(expert), len(pools[0]) + np.arange(rest)])
             notes += _missed(pools[0], fraction, expert / (expert + rest))
         return Mixtures(rows, subsets, tuple(notes))
+
+    def arriving(self, evidence: Evidence, quantity: Quantity) -> Mixtures:
+        """The same, whose terminals also earn what follows them (`Evidence.arriving`)."""
+        return replace(self, rows=evidence.arriving(self.rows, quantity))
 
     def subset(self, expert_fraction: float) -> np.ndarray:
         return self.subsets[None] if None in self.subsets else self.subsets[expert_fraction]

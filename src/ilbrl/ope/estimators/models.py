@@ -23,6 +23,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple
 
+import jax
 import numpy as np
 
 from ilbrl import models
@@ -31,7 +32,7 @@ from ilbrl.data import concatenate
 from ilbrl.learning.config import EPISODIC
 from ilbrl.learning.loggers import Log
 from ilbrl.learning.population import forget_checkpoint
-from ilbrl.models.rollouts import NOISE, PENALTY, Imagined, Score
+from ilbrl.models.rollouts import NOISE, PENALTY, Arrival, Imagined, Score
 from ilbrl.ope.estimates import Choices, Estimate, Estimates, Estimator, Grade, Part
 from ilbrl.ope.evidence import Closeness, Evidence, Quantity
 from ilbrl.ope.policies import Evaluable, Sampled, require_kind
@@ -228,7 +229,7 @@ def _play(
 ) -> Imagined:
     """Rollouts of all policies; those that sample their actions are played apart from the others."""
     starts = evidence.initial_observations[_starts(evidence, config)]
-    score = None if evidence.closeness is None else _score(evidence.closeness, ensemble)
+    score, arrival = (None, None) if evidence.closeness is None else _scores(evidence.closeness, ensemble)
     fields = np.empty((len(Imagined._fields), len(policies), ensemble.members, len(starts)))
     for sampled in (False, True):
         group = {name: policy for name, policy in policies.items() if (name in sampling) == sampled}
@@ -236,7 +237,8 @@ def _play(
             places = [place for place, name in enumerate(policies) if name in group]
             fields[:, places] = models.rollout(
                 group, ensemble, starts, config.horizon or evidence.horizon, penalty=1.0, noise=config.noise,
-                gamma=config.gamma, score=score, sampled=sampled, averaged=config.averaged, quiet=quiet,
+                gamma=config.gamma, score=score, arrival=arrival, sampled=sampled, averaged=config.averaged,
+                quiet=quiet,
             )  # fmt: skip
     return Imagined(*fields)
 
@@ -251,15 +253,19 @@ def _rollable(name: str, policy: Evaluable) -> Policy:
     return own
 
 
-def _score(closeness: Closeness, ensemble: models.Models) -> Score:
-    """Closeness as a function of what a rollout knows: standardised observations, actions in [−1, 1] or one-hot."""
+def _scores(closeness: Closeness, ensemble: models.Models) -> tuple[Score, Arrival | None]:
+    """Closeness, and what arriving is worth, as functions of what a rollout knows: standardised observations, actions
+    in [−1, 1] or one-hot."""
     scales = ensemble.scales
-    if scales.spec.discrete:
-        return lambda observations, actions: closeness(observations * scales.obs_std + scales.obs_mean, actions)
-    centre, half_range = scales.spec.action_affine
-    return lambda observations, actions: closeness(
-        observations * scales.obs_std + scales.obs_mean, actions * half_range + centre
-    )
+    centre, half_range = (0.0, 1.0) if scales.spec.discrete else scales.spec.action_affine
+
+    def observed(standard: jax.Array) -> jax.Array:
+        return standard * scales.obs_std + scales.obs_mean
+
+    def score(observations: jax.Array, actions: jax.Array) -> jax.Array:
+        return closeness(observed(observations), actions * half_range + centre)
+
+    return score, None if closeness.goal is None else lambda observations: closeness.arrival(observed(observations))
 
 
 ESTIMATOR = Estimator(
