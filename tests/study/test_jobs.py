@@ -13,7 +13,7 @@ def test_an_address_is_stable():
     assert reordered.id == job.id
 
 
-ADDRESS = "train-21d3498b796d754d"
+ADDRESS = "train-7ac4934fd9c01eee"
 
 
 def test_an_address_changes_with_every_input():
