@@ -206,7 +206,7 @@ def test_the_tables_of_discrete_actions():
     assert {*study_regret.of_ilbrl(runs), *study_regret.of_every_algorithm(runs), *study_regret.between(runs)} <= page
     assert all(run.audit.environment_calls["candidates_before_selection"] == 0 for run in runs)
     assert all(len(selection_regret(run)["ilbrl"].configurations) == 12 for run in runs)
-    found = [(selection_regret(run), run.selection.overall.algorithm) for run in runs[3:]]
+    found = [(selection_regret(run), overall.algorithm) for run in runs[3:] if (overall := run.selection.overall)]
     chosen = {
         name: [each[name].configurations[each[name].chosen].value for each, _ in found] for name in ("ilbrl", "bc")
     }

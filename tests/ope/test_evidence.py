@@ -184,6 +184,7 @@ def test_what_an_end_is_worth_is_what_training_says(goal):
 def test_falls_are_no_arrivals():
     """The logs meet terminals sooner than the expert: nothing follows them."""
     evidence = ope.Evidence.of({"expert": arriving([12] * 3), "logs": arriving([4] * 20)})
+    assert evidence.closeness is not None
     assert evidence.closeness.goal is None
     episodes = evidence.closeness.label(arriving([4, 7]))
     assert evidence.arriving(episodes, ope.Quantity(1.0, 12, "intrinsic")) is episodes

@@ -8,9 +8,10 @@ import pytest
 from ilbrl import ope
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import from_arrays
+from ilbrl.data.benchmark import source_policy
 from ilbrl.data.splits import compose
 from ilbrl.learning.spec import Spec
-from ilbrl.ope.policies import act
+from ilbrl.ope.policies import act, compiled
 from ilbrl.policy import Policy
 
 SPEC = Spec(np.zeros(1), np.ones(1), -np.ones(1), np.ones(1))
@@ -120,3 +121,9 @@ def test_clones_act_as_their_logs_and_are_called_clones(linear):
     x = np.linspace(-0.8, 0.8, 9, dtype=np.float32)[:, None]
     assert isinstance(first.policy, Policy)
     np.testing.assert_allclose(first.policy.act(x), -0.8 * x, atol=0.1)
+
+
+def test_an_accelerator_answers_as_the_policy_does():
+    """It is asked so on a GPU; the program is the same here."""
+    policy, rows = source_policy("hopper", "expert"), np.random.default_rng(0).normal(size=(20, 11)).astype(np.float32)
+    np.testing.assert_allclose(compiled(policy)(rows), policy.act(rows), atol=1e-5)
