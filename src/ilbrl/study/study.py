@@ -132,12 +132,12 @@ class Evaluation:
     """How policies are valued (docs/evaluation.md)."""
     settings: dict[str, str] = field(default_factory=dict)
     """Settings of the estimator, in every configuration that is tried: `hidden` → `[64, 64]`, `updates` → `50000`."""
-    intrinsic: bool = False
-    """Value policies by closeness to the expert although the logs carry rewards; without rewards it is always so."""
     evaluation_seeds: int | None = None
     """Evaluations of each policy; by default what suits the estimator."""
     blind: bool | None = None
     """Also value each known policy by models that have not seen its own logs; by default what suits the estimator."""
+    intrinsic: bool = False
+    """Value policies by closeness to the expert although the logs carry rewards; without rewards it is always so."""
 
 
 @dataclass(frozen=True)
