@@ -271,7 +271,7 @@ def draw(folder: Path, path: Path) -> None:
         values, truth = _read(cell / "values-demonstrations.json")["values"], _read(cell / "truth.json")["scores"]
         series = []
         for algorithm, style in zip(CONFIGURATIONS, STYLES):
-            groups = _by_configuration(_read(cell / "candidates.json")["candidates"])
+            groups = by_configuration(_read(cell / "candidates.json")["candidates"])
             own = [names for key, names in groups.items() if key[0] == algorithm]
             true = np.array([np.mean([truth[name]["return"] for name in names]) for names in own])
             predicted = np.array([np.mean([values[name]["value"] for name in names]) for names in own])
@@ -314,7 +314,7 @@ def judge(cell: Path, how: str) -> Judged | None:
     worth = HOW[how].worths(cell)
     if worth is None:
         return None
-    groups = _by_configuration(_read(cell / "candidates.json")["candidates"])
+    groups = by_configuration(_read(cell / "candidates.json")["candidates"])
     offline = {key: float(np.mean([worth[name] for name in names])) for key, names in groups.items()}
     truth = {key: score for algorithm in CONFIGURATIONS for key, score in true_scores(cell, algorithm).items()}
     own = [key for key in offline if key[0] == "ilbrl"]
@@ -331,7 +331,7 @@ def judge(cell: Path, how: str) -> Judged | None:
 def true_scores(cell: Path, algorithm: str) -> dict[tuple[str, int], float]:
     """Configuration → mean true score over its seeds."""
     scores = _read(cell / "truth.json")["scores"]
-    groups = _by_configuration(_read(cell / "candidates.json")["candidates"])
+    groups = by_configuration(_read(cell / "candidates.json")["candidates"])
     return {k: float(np.mean([scores[p]["score"] for p in names])) for k, names in groups.items() if k[0] == algorithm}
 
 
@@ -339,7 +339,7 @@ def _title(cell: Path) -> str:
     return " ".join(cell.name.rsplit("-", 1))
 
 
-def _by_configuration(candidates: Sequence[Mapping[str, Any]]) -> dict[tuple[str, int], list[str]]:
+def by_configuration(candidates: Sequence[Mapping[str, Any]]) -> dict[tuple[str, int], list[str]]:
     found: dict[tuple[str, int], list[str]] = {}
     for c in candidates:
         found.setdefault((c["algorithm"], c["configuration"]), []).append(c["policy"])

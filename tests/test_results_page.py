@@ -95,6 +95,39 @@ def test_how_far_the_choices_are_from_the_best():
     assert (len(better), sum(d > 0 for d in better), sum(d < 0 for d in better)) == (12, 4, 1)
 
 
+def test_why_rewards_chose_worse():
+    """Best and chosen configuration of hopper and the chosen one of ant, with 2 episodes: values, returns, lengths."""
+    text = flat("docs/results.md")
+
+    def mean(cell, file, configuration, field):
+        folder = DOCS / "results" / "choice" / cell
+        groups = offline_choice.by_configuration(read_json(folder / "candidates.json")["candidates"])
+        found = read_json(folder / f"{file}.json")
+        return np.mean([found.get("values", found.get("scores"))[name][field] for name in groups[configuration]])
+
+    def numbers(cell, configuration):
+        told = [("truth", "return"), ("truth", "length"), ("values-demonstrations", "value")]
+        told += [("values-demonstrations", "length"), ("values-no-rewards", "value"), ("values-no-rewards", "length")]
+        return [mean(cell, file, configuration, field) for file, field in told]
+
+    def picked(cell, how):
+        worth = offline_choice.HOW[how].worths(DOCS / "results" / "choice" / cell)
+        assert worth is not None
+        candidates = read_json(DOCS / "results" / "choice" / cell / "candidates.json")["candidates"]
+        groups = offline_choice.by_configuration(candidates)
+        own = {key: np.mean([worth[name] for name in names]) for key, names in groups.items() if key[0] == "ilbrl"}
+        return max(own, key=own.__getitem__)
+
+    true, steps, value, given, close, played = numbers("hopper-2", picked("hopper-2", "no rewards"))
+    assert f"returns {true:,.0f} in {steps:.0f} steps and is given {value:,.0f} in {given:.0f}" in text
+    timid = numbers("hopper-2", picked("hopper-2", "demonstrations"))
+    assert f"valued nearly right ({timid[2]:,.0f} for {timid[0]:,.0f})" in text
+    assert f"({close / played:.2f} a step against {timid[4] / timid[5]:.2f} on hopper; their rewards are" in text
+    assert f"are {value / given:.1f} and {timid[2] / timid[3]:.1f})" in text
+    fast = numbers("ant-2", picked("ant-2", "demonstrations"))
+    assert f"is given {fast[3]:.0f} steps, in truth it has {fast[1]:.0f}" in text
+
+
 def test_what_the_first_test_showed():
     found = [one for how in ("expert logs", "demonstrations") for one, _ in judged("choice-earlier", how).values()]
     assert len(found) == 16

@@ -19,10 +19,11 @@ trust          the verdict: how far to trust it, and about which policies
 """
 
 from ilbrl.ope.calibration import Calibration, Tried, calibrate
+from ilbrl.ope.closeness import Closeness
 from ilbrl.ope.estimates import Choices, Estimate, Estimates, Estimator, Grade, Part, Trace
 from ilbrl.ope.estimators import DEFAULT, ESTIMATORS, estimate, find
 from ilbrl.ope.evaluation import Evaluated, evaluate, gather
-from ilbrl.ope.evidence import Closeness, Evidence, Quantity
+from ilbrl.ope.evidence import Evidence, Quantity
 from ilbrl.ope.policies import (
     Evaluable,
     Known,

@@ -33,8 +33,9 @@ from ilbrl.learning.config import EPISODIC
 from ilbrl.learning.loggers import Log
 from ilbrl.learning.population import forget_checkpoint
 from ilbrl.models.rollouts import NOISE, PENALTY, Arrival, Imagined, Score
+from ilbrl.ope.closeness import Closeness
 from ilbrl.ope.estimates import Choices, Estimate, Estimates, Estimator, Grade, Part
-from ilbrl.ope.evidence import Closeness, Evidence, Quantity
+from ilbrl.ope.evidence import Evidence, Quantity
 from ilbrl.ope.policies import Evaluable, Sampled, require_kind
 from ilbrl.policy import Policy
 from ilbrl.results.schema import ErrorsRecord
