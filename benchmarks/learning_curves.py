@@ -1,11 +1,13 @@
-"""How well ILBRL learns: 2 expert episodes + 400,000 medium transitions, scores over training, 6 seeds.
+"""How scores change while ILBRL trains: its default over a million updates, 400,000 medium transitions, six seeds.
 
-    python -m benchmarks.learning_curves hopper --out results/learning      (minutes on a GPU, hours on a CPU)
-    python -m benchmarks.learning_curves stability --out results/learning   (what cures the divergence on ant)
-    python -m benchmarks.learning_plot results/learning docs/figures
+    python -m benchmarks.learning_curves hopper --expert-episodes 2 18 --out results/curves   (minutes on a GPU)
+    python -m benchmarks.learning_curves stability --out results/learning --seeds 2 --updates 100000 --every 50000
+                                                              (what cures the paper's divergence on ant)
+    python -m benchmarks.learning_plot results/curves docs/figures
 
-Each entry of the JSON file holds the scores of every seed at every evaluation, its configuration, the machine and the
-commit. Evaluation is deterministic; the last one plays 30 episodes, the others 10.
+The policy is a mean of the actor's weights (`actor_average`); the weights of the last update are played beside it. Each
+entry of a JSON file holds the scores of every seed at every evaluation, its configuration, the machine and the commit,
+and is written again after each of them. Evaluation is deterministic; the last one plays 30 episodes, the others 10.
 """
 
 from __future__ import annotations
@@ -14,8 +16,10 @@ import argparse
 import json
 import tempfile
 import time
+from collections.abc import Generator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -23,26 +27,21 @@ import numpy as np
 import ilbrl
 from ilbrl.agents import AGENTS
 from ilbrl.agents.agent import prepare
-from ilbrl.agents.fit import fit
+from ilbrl.agents.fit import Learned, export, fit
 from ilbrl.base.files import written_whole
 from ilbrl.base.provenance import commit, versions
 from ilbrl.envs import rollout_all
-from ilbrl.rewards import Labels
+from ilbrl.learning.spec import Spec
 
 AGENT = AGENTS["ilbrl"]
-DEFAULT = AGENT.presets["default"]
+TASKS = ("hopper", "halfcheetah", "walker2d", "ant")
 
 
-def learning(task: str) -> dict[str, list]:
-    """The default configuration, the same with products in bfloat16, and the paper's."""
-    return {
-        "default": [DEFAULT],
-        "bfloat16": [replace(DEFAULT, dtype="bfloat16")],
-        "paper": [AGENT.presets["paper-hopper" if task == "hopper" else "paper"]],
-    }
+def default() -> dict[str, list[Any]]:
+    return {"default": [replace(AGENT.presets["default"], dtype="bfloat16")]}
 
 
-def stability() -> dict[str, list]:
+def stability() -> dict[str, list[Any]]:
     """Ant with λ ≥ 1: the plain agent, and each cure."""
     paper = AGENT.presets["paper"]
     plain = [replace(paper, lam=lam, actor_lr=lr, critic_lr=lr) for lam, lr in ((1.0, 4e-5), (2.5, 4e-5), (2.5, 3e-4))]
@@ -56,56 +55,69 @@ def stability() -> dict[str, list]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["hopper", "halfcheetah", "walker2d", "ant", "stability"])
+    parser.add_argument("what", choices=[*TASKS, "stability"])
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--updates", type=int, default=200_000)
-    parser.add_argument("--every", type=int, default=50_000)
+    parser.add_argument("--expert-episodes", type=int, nargs="+", default=[2])
+    parser.add_argument("--updates", type=int, default=1_000_000)
+    parser.add_argument("--every", type=int, default=100_000)
     parser.add_argument("--seeds", type=int, default=6)
     parser.add_argument("--transitions", type=int, default=400_000)
     parser.add_argument("--episodes", type=int, default=30)
     parser.add_argument("--workers", type=int, default=None)
     args = parser.parse_args()
+    for count in args.expert_episodes:
+        path = args.out / ("stability.json" if args.what == "stability" else f"{args.what}-{count}.json")
+        entries: list[dict[str, Any]] = []
+        for name, configs in (stability() if args.what == "stability" else default()).items():
+            found: list[dict[str, Any]] = []
+            for found in follow(args, count, name, configs):
+                with written_whole(path) as partial:
+                    partial.write_text(json.dumps(entries + found, indent=1))
+            entries += found
+
+
+def follow(args: argparse.Namespace, count: int, name: str, configs: Sequence[Any]) -> Generator[list[dict[str, Any]]]:
+    """An entry per configuration, after every evaluation."""
+    started = time.monotonic()
     task = "ant" if args.what == "stability" else args.what
-    variants = stability() if args.what == "stability" else learning(task)
-    expert = ilbrl.load(f"{task}/expert:2ep")
-    data = ilbrl.load(f"{task}/medium:{args.transitions}steps")
-    labels = None
-    entries: list[dict] = []
-    for name, configs in variants.items():
-        started = time.monotonic()
-        members = [(c, seed) for c in configs for seed in range(args.seeds)]
-        prepared = prepare(AGENT, expert, data, *zip(*members), labels=labels)
-        labels = prepared.labels if isinstance(prepared.labels, Labels) else None  # once for all variants
-        curve: dict[str, list] = {"update": [], "scores": [], "q_magnitude": []}
-        with tempfile.TemporaryDirectory() as folder:
-            for updates in range(args.every, args.updates + 1, args.every):
-                learned = fit(
-                    "ilbrl", expert, data, config=configs, seeds=args.seeds, updates=updates, prepared=prepared,
-                    divergence_factor=np.inf if args.what == "stability" else 100.0,
-                    out=folder, quiet=True,
-                )  # fmt: skip
-                last = updates == args.updates
-                episodes = args.episodes if last else max(1, args.episodes // 3)
-                curve["update"].append(updates)
-                played = rollout_all(learned.policies, task, episodes, seed=12345, workers=args.workers, quiet=True)
-                curve["scores"].append([r.score for r in played])
-                curve["q_magnitude"].append(learned.fitted.metrics["q_magnitude"][-1].tolist())
-                print(f"{args.what} {name} {updates}: {np.mean(curve['scores'][-1]):.1f}", flush=True)
-        per_seed = {
-            key: np.array(curve[key]).reshape(-1, len(configs), args.seeds) for key in ("scores", "q_magnitude")
-        }
-        entries += [
-            {
-                "task": task, "variant": name, "config": asdict(config), "update": curve["update"],
-                "scores": per_seed["scores"][:, i].tolist(), "q_magnitude": per_seed["q_magnitude"][:, i].tolist(),
-                "diverged_at": learned.fitted.diverged_at.reshape(len(configs), -1)[i].tolist(),  # pyright: ignore
-                "last_episodes": args.episodes, "seconds": time.monotonic() - started,
-                "device": jax.devices()[0].device_kind, "versions": versions(), "commit": commit(),
-            }
-            for i, config in enumerate(configs)
-        ]  # fmt: skip
-        with written_whole(args.out / f"{args.what}.json") as partial:
-            partial.write_text(json.dumps(entries, indent=1))
+    expert = ilbrl.load(f"{task}/expert:{count}ep", quiet=True)
+    logs = ilbrl.load(f"{task}/medium:{args.transitions}steps", quiet=True)
+    members = [(c, seed) for c in configs for seed in range(args.seeds)]
+    prepared = prepare(AGENT, expert, logs, *zip(*members), quiet=True)
+    entries: list[dict[str, Any]] = [
+        {"task": task, "expert_episodes": count, "variant": name, "config": asdict(config), "update": [], "scores": [],
+         "scores_of_last_weights": [], "q_magnitude": [], "last_episodes": args.episodes,
+         "device": jax.devices()[0].device_kind, "versions": versions(), "commit": commit()}
+        for config in configs
+    ]  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        for updates in range(args.every, args.updates + 1, args.every):
+            learned = fit(
+                AGENT, expert, logs, config=configs, seeds=args.seeds, updates=updates, prepared=prepared,
+                divergence_factor=np.inf if args.what == "stability" else 100.0, out=folder, quiet=True,
+            )  # fmt: skip
+            policies = [*learned.policies, *_last_weights(learned, prepared.spec)]
+            episodes = args.episodes if updates == args.updates else max(1, args.episodes // 3)
+            played = rollout_all(policies, task, episodes, seed=12345, workers=args.workers, quiet=True)
+            scores = np.array([r.score for r in played]).reshape(-1, len(configs), args.seeds)
+            q_magnitude = learned.fitted.metrics["q_magnitude"][-1].reshape(len(configs), args.seeds)
+            for i, entry in enumerate(entries):
+                entry["update"].append(updates)
+                entry["scores"].append(scores[0, i].tolist())
+                entry["scores_of_last_weights"].append(scores[-1, i].tolist())
+                entry["q_magnitude"].append(q_magnitude[i].tolist())
+                entry["diverged_at"] = learned.diverged_at.reshape(len(configs), -1)[i].tolist()
+                entry["seconds"] = time.monotonic() - started
+            print(f"{args.what} {count} {name} {updates}: {scores.mean((1, 2)).round(1)}", flush=True)
+            yield entries
+
+
+def _last_weights(learned: Learned, spec: Spec) -> list[ilbrl.Policy]:
+    """The same policies without averaging; none where nothing was averaged."""
+    if learned.configs[0].actor_average is None:
+        return []
+    last = AGENT.solver._replace(actor_layers=lambda state: state.actor.params)
+    return [export(last, learned.fitted.member(p), spec) for p in range(len(learned.policies))]
 
 
 if __name__ == "__main__":
