@@ -75,6 +75,9 @@ def test_a_policy_that_numbers_its_actions_differently_is_refused(evidence):
     swapped = replace(policy(MIXED), metadata={"action_names": ["yes", "no"]})
     with pytest.raises(IlbrlError, match="policy mine: its actions are yes, no, those of the logs no, yes"):
         ope.estimate({"mine": swapped}, evidence, "importance")
+    known = ope.Known("mine", swapped, evidence.held_out["logs"])
+    with pytest.raises(IlbrlError, match="policy mine: its actions are yes, no"):
+        ope.calibrate([known], evidence, "importance")
 
 
 def test_a_log_may_lack_an_action(evidence):

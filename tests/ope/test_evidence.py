@@ -76,10 +76,11 @@ def test_two_demonstrations_and_one_log_are_enough(linear, logs):
 
 
 def test_leaving_a_log_out_keeps_all_else(logs):
-    whole = ope.Evidence.of(logs)
+    whole = ope.Evidence.holding_out(logs)
+    assert list(whole.held_out) == ["expert", "logs"]
     rest = whole.without("logs")
     assert rest is not None
-    assert list(rest.logs) == ["expert"]
+    assert list(rest.logs) == list(rest.held_out) == ["expert"]  # no episode of it is left to be weighed or learnt from
     assert rest.horizon == whole.horizon == 30
     np.testing.assert_array_equal(rest.initial_observations, whole.initial_observations)
 
@@ -179,6 +180,15 @@ def test_what_an_end_is_worth_is_what_training_says(goal):
     points = np.linspace(-5, 8, 60)[:, None]
     expected = ends.likeness(goal.spec.standardise(points).astype(np.float64), goal.closeness.goal.ends)
     np.testing.assert_allclose(goal.closeness.arrival(points), expected, rtol=1e-5)
+
+
+def test_what_an_end_is_follows_from_the_demonstrations_and_the_other_logs():
+    """As in training, which sees no further episodes of the expert: here they arrive sooner than those it has."""
+    demonstrations, logs = arriving([10, 10]), arriving([11] * 10)
+    evidence = ope.Evidence.of({"expert": arriving([8] * 20), "logs": logs}, demonstrations=demonstrations)
+    assert ends.settled(ends.Ends(), demonstrations, logs).ends == "success"
+    assert evidence.closeness is not None
+    assert evidence.closeness.goal is not None
 
 
 def test_falls_are_no_arrivals():

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from benchmarks import own_logs
 
+from ilbrl.base.errors import IlbrlError
 from ilbrl.cli import main
 from ilbrl.cli.tune import parse
-from ilbrl.data import load
+from ilbrl.data import load, save
 from ilbrl.models import Models
 from ilbrl.report.pictures.runs import of_run
 from ilbrl.results.folder import read_run
@@ -167,6 +168,19 @@ def test_closeness_may_count_although_the_logs_have_rewards(files, tmp_path):
     assert of_rewards == "mean return of an episode of at most 20 steps"
     assert of_closeness.startswith("mean closeness to the expert, summed over the steps of an episode")
     assert trained_then == trained
+
+
+def test_rewards_that_nobody_reads_may_be_broken(files, tmp_path):
+    logs = load(files / "medium.npz")
+    assert logs.rewards is not None
+    save(replace(logs, rewards=np.where(np.arange(len(logs)) == 3, np.nan, logs.rewards)), tmp_path / "nan.npz")
+    words = ["own", "--expert", f"{files}/expert.npz", "--logs", f"{tmp_path}/nan.npz", "--out", str(tmp_path / "run")]
+    options, study = parse(words)
+    with open_session(study, options.out) as session, pytest.raises(IlbrlError, match="rewards: NaN in 1 row"):
+        prepare(session)
+    _, study = parse([*words, "--intrinsic"])
+    with open_session(study, tmp_path / "closeness") as session:
+        assert prepare(session).evidence.reward == "intrinsic"
 
 
 @pytest.mark.parametrize("name", own_logs.TASKS)

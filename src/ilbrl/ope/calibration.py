@@ -24,7 +24,7 @@ from ilbrl.learning.loggers import Log
 from ilbrl.ope.estimates import Estimate, Estimates, Estimator, Trace
 from ilbrl.ope.estimators import DEFAULT, find
 from ilbrl.ope.evidence import Evidence, Quantity
-from ilbrl.ope.policies import Known, Truth, truth
+from ilbrl.ope.policies import Known, Truth, require_same_names, truth
 from ilbrl.ope.ranking import Check
 from ilbrl.ope.trust import Trust, check_of, trust_report, warnings, widen
 
@@ -100,6 +100,8 @@ def calibrate(
             f"known policies are said to have made logs that are not among the evidence: {', '.join(strangers)};"
             f" there are {', '.join(evidence.logs)}"
         )
+    for k in known:
+        require_same_names(k.name, k.policy, evidence.union.action_names)
     config = estimator.Config() if config is None else config
     check([config])
     configs, notes = estimator.choices(config, evidence)

@@ -43,13 +43,18 @@ class Closeness:
     goal: ends.Goal | None = None  # the expert's ends, where it works towards them
 
     @staticmethod
-    def to(expert: Dataset, logs: Dataset, spec: Spec, rows: int = EXPERT_ROWS) -> Closeness:
-        """Closeness to `expert`; the farthest row of `logs` is worth 0, and so is everything farther away."""
+    def to(
+        expert: Dataset, logs: Dataset, spec: Spec, rows: int = EXPERT_ROWS, beside: Dataset | None = None
+    ) -> Closeness:
+        """Closeness to `expert`; the farthest row of `logs` is worth 0, and so is everything farther away.
+
+        beside: the logs that are not the expert's, with whose ends its own are compared; by default `logs`.
+        """
         if not len(expert):
             raise IlbrlError(f"{expert.source}: no expert rows, so nothing to be close to")
         near = expert.transitions(0, len(expert)) if len(expert) <= rows else _spread_out(expert, rows)
         features = jnp.concatenate([spec.standardise(near.observations), spec.encode_actions(near.actions)], 1)
-        arrives = ends.settled(ends.Ends(), expert, logs).ends == "success"
+        arrives = ends.settled(ends.Ends(), expert, logs if beside is None else beside).ends == "success"
         last = spec.standardise(expert.observations[expert.terminals])
         bare = Closeness(features, spec, 1.0, ends.goal_of(last) if arrives else None)
         others = _spread_out(logs, min(SEARCHED, len(logs)))

@@ -119,7 +119,8 @@ class Evidence:
                     f"{union.source}: without rewards, policies are valued by their closeness to the expert, and no log"
                     ' is called "expert"; name the expert\'s, or add a rewards column'
                 )
-            closeness = Closeness.to(expert, union, spec)
+            others = [data for name, data in logs.items() if name != "expert"]
+            closeness = Closeness.to(expert, union, spec, beside=concatenate(others) if others else None)
             logs, held_out = ({name: closeness.label(data) for name, data in part.items()} for part in (logs, held_out))
             note = "values are of the intrinsic reward, closeness to the expert's steps, and not of a task's reward"
             notes = (*notes, note)
@@ -189,14 +190,15 @@ class Evidence:
         return concatenate(list(self.logs.values()))
 
     def without(self, log: str) -> Evidence | None:
-        """The same without the rows of one log; initial states and horizon stay.
+        """The same without the rows of one log, its held-out episodes among them; initial states and horizon stay.
 
         None where too little would be left: what then fails are the models of a few rows, not those of all.
         """
-        rest, training = (
-            {name: data for name, data in part.items() if name != log} for part in (self.logs, self.training)
+        logs, training, held_out = (
+            {name: data for name, data in part.items() if name != log}
+            for part in (self.logs, self.training, self.held_out)
         )
-        left = replace(self, logs=rest, training=training)
+        left = replace(self, logs=logs, training=training, held_out=held_out)
         return left if left.rows >= FEWEST_LEFT * self.rows else None
 
     @property

@@ -78,12 +78,14 @@ def load_logs(study: Study, quiet: bool = False) -> Logs:
     return dict(zip(ROLES, same_choices(found)))
 
 
-def examine(logs: Logs) -> dict[str, list[Finding]]:
+def examine(logs: Logs, intrinsic: bool = False) -> dict[str, list[Finding]]:
     """The doctor's findings about each log; errors stop the study here.
 
-    Logs that lack rewards are examined for imitation: policies are then valued by their closeness to the expert.
+    Where rewards are lacking, or not read, logs are examined for imitation: policies are then valued by their closeness
+    to the expert.
     """
-    purpose: Purpose = "evaluation" if all(data.rewards is not None for data in logs.values()) else "imitation"
+    rewarded = not intrinsic and all(data.rewards is not None for data in logs.values())
+    purpose: Purpose = "evaluation" if rewarded else "imitation"
     return {
         "expert": require_healthy(logs["expert"], purpose=purpose, demonstrations=True),
         "logs": require_healthy(logs["logs"], logs["expert"], purpose=purpose),

@@ -143,7 +143,7 @@ def prepare(s: Session) -> Parts:
     """Phases 0 and 1: read and examine the logs, split them by episode, write data.json."""
     started, before = time.monotonic(), envs.environment_calls("collection").steps
     logs = load_logs(s.study, quiet=s.quiet)
-    findings = examine(logs)
+    findings = examine(logs, s.study.evaluation.intrinsic)
     _refuse_changed(s, logs)
     if s.study.task:
         require_playable(s.study.task, logs)
