@@ -2,10 +2,10 @@
 
     python -m benchmarks.default_configurations hopper walker2d --out results/defaults      (minutes on a GPU)
 
-2 expert episodes + 400,000 medium transitions. ILBRL's and SMODICE's defaults were picked from this table, that is,
-after seeing environment scores on the built-in tasks; `docs/results.md` says so. One population per value of the static
-fields; every entry of the JSON file holds a configuration, a number of updates and the scores of its seeds. Several
-numbers of updates are trainings of their own (SMODICE's scores rise and fall with it).
+2 expert episodes + 400,000 medium transitions. SMODICE's default was picked from this table, that is, after seeing
+environment scores on the built-in tasks; `docs/results.md` says so. One population per value of the static fields;
+every entry of the JSON file holds a configuration, a number of updates and the scores of its seeds. Several numbers of
+updates are trainings of their own (SMODICE's scores rise and fall with it).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tasks", nargs="+", choices=list(TASKS))
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--agents", nargs="+", default=["ilbrl", "smodice", "oril"])
+    parser.add_argument("--agents", nargs="+", default=["smodice"])
     parser.add_argument("--updates", type=int, nargs="+", default=[100_000])
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--seeds", type=int, default=3)

@@ -3,6 +3,7 @@
     python -m benchmarks.kernel_speed --out speed.json                 (two and three hidden layers, about two minutes)
     python -m benchmarks.kernel_speed --profile --out profile.json     (microseconds of each GPU kernel per update)
     python -m benchmarks.kernel_speed --tiles --out tiles.json         (each kernel alone, with other tiles)
+    python -m benchmarks.kernel_speed --table profile.json             (where the time goes, as in docs/performance.md)
 
 60 members, halfcheetah's sizes, batches of 256 drawn from 600,000 rows, critics with LayerNorm. The file is written
 again after each measurement, so an interrupted run keeps what it has measured.
@@ -124,6 +125,31 @@ def _kernel_times(data: Any) -> dict[str, tuple[int, float]]:
     return {name: (int(count), total) for name, (count, total) in spent.items()}
 
 
+KINDS = {  # prefix of a kernel's name → what it does
+    "forward_kernel": "values of networks",
+    "input_kernel": "gradients down to inputs",
+    "weight_kernel": "gradients of weights",
+    "loop_convert_select": "Adam, targets, the mean of weights",
+    "loop_select": "Adam, targets, the mean of weights",
+}
+REST = "casts to bfloat16, draws, noise, losses"
+
+
+def table(path: Path) -> list[str]:
+    """Microseconds per update of all members, by what they are spent on; a column per number of hidden layers."""
+    results = json.loads(path.read_text())["results"]
+    spent: dict[str, dict[int, float]] = {kind: defaultdict(float) for kind in (*KINDS.values(), REST)}
+    for one in results:
+        kind = next((kind for prefix, kind in KINDS.items() if one["kernel"].startswith(prefix)), REST)
+        spent[kind][one["hidden_layers"]] += one["microseconds"]
+    depths = sorted({one["hidden_layers"] for one in results})
+    lines = ["| µs per update of all members | " + " | ".join(f"{depth} hidden layers" for depth in depths) + " |"]
+    lines.append("|---|" + "---:|" * len(depths))
+    lines += [f"| {kind} | " + " | ".join(f"{by[depth]:.0f}" for depth in depths) + " |" for kind, by in spent.items()]
+    whole = [sum(by[depth] for by in spent.values()) for depth in depths]
+    return [*lines, "| together | " + " | ".join(f"{sum_:.0f}" for sum_ in whole) + " |"]
+
+
 def tiles(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Microseconds of twin critics of all members: values alone, gradients of inputs, gradients of layers."""
     places = {"forward": (kernels, "FORWARD"), "inputs": (kernels, "INPUTS"), "weights": (weights, "TILE")}
@@ -180,7 +206,11 @@ def main() -> None:
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("--profile", action="store_true")
     mode.add_argument("--tiles", action="store_true")
+    mode.add_argument("--table", type=Path, help="print the table of a profile")
     args = parser.parse_args()
+    if args.table:
+        print("\n".join(table(args.table)))
+        return
     measure = profile if args.profile else tiles if args.tiles else speed
     machine = {"device": jax.devices()[0].device_kind, "versions": versions(), "commit": commit(), "members": MEMBERS}
     results = []

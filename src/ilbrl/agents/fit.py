@@ -74,7 +74,7 @@ def fit(
     preset: str | None = None,
     seeds: int | Sequence[int] = 1,
     committee: int = 1,
-    updates: int = 250_000,
+    updates: int = 100_000,
     reward: PerRow | None = None,
     weight: PerRow | None = None,
     divergence_factor: float = DIVERGENCE_FACTOR,

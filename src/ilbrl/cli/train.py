@@ -37,7 +37,7 @@ class TrainOptions:
     """How many seeds (0, 1, …), trained together as one compiled program."""
     committee: int = 1
     """Trainings behind each policy; with more than one, they answer together (docs/committees.md)."""
-    updates: int = 250_000
+    updates: int = 100_000
     """Updates of each member. More of them continue a finished run, unless teachers (--imagine) or a discriminator
     (oril, smodice) would learn longer as well."""
     imagine: bool = False

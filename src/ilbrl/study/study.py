@@ -112,7 +112,7 @@ class Training:
     committee: int = 1
     """Trainings behind each policy; with more than one, they answer together (docs/committees.md)."""
     updates: int | None = None
-    """Of each member; by default about 200 passes through the training rows, 10,000 at least and 250,000 at most."""
+    """Of each member; by default about 200 passes through the training rows, 10,000 at least and 100,000 at most."""
     imagine: tuple[str, ...] = ()
     """Algorithms that also learn from imagined steps: what ILBRL's policies would do next in learned models
     (docs/imagination.md)."""

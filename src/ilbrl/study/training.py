@@ -36,7 +36,7 @@ from ilbrl.study.study import Study
 BINS = np.linspace(0, 1, 41)
 POINTS = 200  # of a curve
 PASSES, MINIBATCH = 200, 256  # through the training rows, where a study does not say how many updates
-FEWEST_UPDATES, MOST_UPDATES = 10_000, 250_000
+FEWEST_UPDATES, MOST_UPDATES = 10_000, 100_000
 
 
 # --- labels -----------------------------------------------------------------------------------------------------------
