@@ -45,7 +45,7 @@ def draw(folder: Path, path: Path) -> None:
     """A panel per curve; bands are 95 % over seeds."""
     found = curves(folder)
     figure, panels = pyplot.subplots(
-        1, len(found), figsize=(3.4 * len(found), 3.2), layout="constrained", squeeze=False
+        1, len(found), figsize=(3.4 * len(found), 3.5), layout="constrained", squeeze=False
     )
     for entry, axes in zip(found, panels[0]):
         axes.set(title=f"{entry['task']}, {entry['expert_episodes']} expert episodes", xlabel="thousand updates")
@@ -59,7 +59,7 @@ def draw(folder: Path, path: Path) -> None:
             axes.plot(updates, mean, color=colour, marker=marker, markersize=4, label=name)
             axes.fill_between(updates, mean - half, mean + half, color=colour, alpha=0.15, linewidth=0)
     panels[0][0].set_ylabel("score")
-    panels[0][0].legend(frameon=False, fontsize=8)
+    figure.legend(*panels[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
     figure.savefig(path, dpi=130)
 
 
