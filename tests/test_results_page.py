@@ -64,6 +64,7 @@ def test_sentences_about_the_table(cells):
     behind = [round(better[row] - own, 1) for row in rows if (own := mean[*row, "ilbrl", "medium"]) < better[row]]
     assert sorted(behind) == [0.1, 0.3]
     assert "cloning in 14 of 16 rows**, and 0.1 and 0.3 points below the better of the two" in text
+    assert "above both cloning and the policy behind the logs in 14 of 16 cases" in flat("README.md")
     for agent in ("ilbrl", "bc", "smodice", "ilbrl-unweighted"):
         assert in_words(np.mean([mean[t, n, agent, "medium"] for t in TASKS]) for n in (1, 2, 5, 18)) in text
     few, many = ([np.mean([mean[t, n, "oril", "medium"] for t in TASKS]) for n in some] for some in ((1, 2), (5, 18)))
