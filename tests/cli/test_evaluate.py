@@ -161,6 +161,16 @@ def test_known_policies_calibrate_and_a_later_call_uses_it(folder, tmp_path, cap
     assert "tuning.json: calibrates models; say --estimator models" in capsys.readouterr().err
 
 
+def test_a_switch_turned_off_departs_from_the_calibration(folder, tmp_path, capsys):
+    assert evaluate(folder, *known(folder, "expert"), "--out", str(tmp_path), estimator="expected_sarsa") in (0, 1)
+    capsys.readouterr()
+    again = ["--policy", policies(folder)[0], "--calibration", str(tmp_path / "tuning.json"), "--no-informed-start"]
+    assert evaluate(folder, *again, "--json", estimator="expected_sarsa") == 0
+    result = json.loads(capsys.readouterr().out)["evaluation"]
+    assert result["config"]["informed_start"] is False
+    assert "here informed_start False, not True;" in result["trust_withheld"]
+
+
 def test_logs_without_rewards_are_valued_by_closeness(folder, tmp_path, capsys):
     words = ["--policy", *policies(folder), "--out", str(tmp_path)]
     assert evaluate(folder, *words, expert="bare-expert.npz", logs="bare-other.npz") == 0

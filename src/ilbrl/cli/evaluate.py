@@ -215,7 +215,7 @@ def _calibrated(
     if record.estimator != estimator.name:
         raise IlbrlError(f"{path}: calibrates {record.estimator}; say --estimator {record.estimator}")
     chosen = from_json(estimator.Config, record.config, f"{path}: config")
-    changed = [name for name in vars(config) if name in options]
+    changed = [name for name in vars(config) if options & {name, f"no_{name}"}]  # --no-weighted changes weighted
     asked = replace(chosen, **{name: getattr(config, name) for name in changed})
     departures = [f"{name} {getattr(asked, name)}, not {getattr(chosen, name)}" for name in changed]
     departures = [said for said, name in zip(departures, changed) if getattr(asked, name) != getattr(chosen, name)]
