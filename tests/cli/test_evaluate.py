@@ -145,6 +145,13 @@ def test_known_policies_calibrate_and_a_later_call_uses_it(folder, tmp_path, cap
     result = json.loads(capsys.readouterr().out)["evaluation"]
     assert result["trust"] is None
     assert "about other estimates: here another log logs;" in result["trust_withheld"]
+    more = record | {"evidence": record["evidence"] | {"night": "0" * 64}}  # calibrated with one log more
+    (tmp_path / "tuning.json").write_text(json.dumps(more))
+    assert evaluate(folder, *again, "--json") == 0
+    result = json.loads(capsys.readouterr().out)["evaluation"]
+    assert result["trust"] is None
+    assert "about other estimates: here no log night;" in result["trust_withheld"]
+    (tmp_path / "tuning.json").write_text(json.dumps(record))
     assert evaluate(folder, *again, "--json", "--penalty", "7") == 0
     assert "here penalty 7.0, not" in json.loads(capsys.readouterr().out)["evaluation"]["trust_withheld"]
     default = ope.ESTIMATORS["models"].Config().penalty

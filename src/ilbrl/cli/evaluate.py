@@ -221,6 +221,7 @@ def _calibrated(
     departures = [said for said, name in zip(departures, changed) if getattr(asked, name) != getattr(chosen, name)]
     here = {name: data.content_hash for name, data in evidence.logs.items()}
     departures += [f"another log {name}" for name in here if record.evidence.get(name) != here[name]]
+    departures += [f"no log {name}" for name in record.evidence if name not in here]
     if not departures:
         return Calibrated(asked, record)
     withheld = (
