@@ -64,6 +64,15 @@ def test_a_policy_needs_states_to_begin_with(quick, tmp_path, capsys):
     assert "--starts LOGS" in capsys.readouterr().err
 
 
+def test_a_policy_that_is_named_twice_is_shown_once(tmp_path, capsys):
+    save(linear_logs(episodes=5), tmp_path / "logs.npz")
+    file = exact_models().save(tmp_path / "linear.models")
+    policy = str(steady(0.3).save(tmp_path / "policy.safetensors"))
+    words = [str(file), "--policy", policy, "--policy", policy, "--starts", str(tmp_path / "logs.npz"), "--json"]
+    assert main(["models", "inspect", *words]) == 0
+    assert list(json.loads(capsys.readouterr().out)["policies"]) == [policy]
+
+
 def test_the_errors_go_into_a_figure_alone(tmp_path, capsys):
     file = exact_models().save(tmp_path / "linear.models")
     assert main(["models", "inspect", str(file), "--figure", str(tmp_path / "errors.doc")]) == 2

@@ -128,8 +128,9 @@ def inspect(
         assert starts is not None
         first = load_named(starts, reading).initial_observations
         chosen = first[np.linspace(0, len(first) - 1, min(models.STARTS, len(first))).astype(int)]
-        played = models.rollout({name: find_policy(name) for name in policy}, learned, chosen, penalty=penalty)
-        for p, name in enumerate(policy):
+        policies = {name: find_policy(name) for name in policy}
+        played = models.rollout(policies, learned, chosen, penalty=penalty)
+        for p, name in enumerate(policies):
             values[name] = {
                 "return": float(played.values[p]),
                 "between_members": float(played.returns[p].mean(1).std(ddof=1)) if learned.members > 1 else None,
