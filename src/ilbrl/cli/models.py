@@ -25,7 +25,7 @@ from ilbrl.results.schema import ErrorsRecord
 
 _ABOUT = """Learn what follows from what: (state, action) → next state, reward, end of the episode.
 
-The models are what `ilbrl evaluate` and `ilbrl tune` roll policies out in. Here they are for themselves.
+The models are what `ilbrl evaluate` and `ilbrl tune` roll policies out in. This command trains and inspects them alone.
 
 examples:
   ilbrl models train --expert hopper/expert:2ep --logs hopper/medium:400000steps --out hopper.models
