@@ -296,6 +296,12 @@ def test_the_demo_installs_no_tools_of_developers():
     assert (demo, tools) == ('".[benchmark]"', '".[dev]"')
 
 
+def test_every_dependency_has_its_reason():
+    (listed,) = re.findall(r"^dependencies = \[\n((?: .*\n)*)\]", (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert len(listed.splitlines()) == 11  # as CONTRIBUTING.md says
+    assert [line for line in listed.splitlines() if not re.search(r",\s+# \w", line)] == []
+
+
 def _makefile() -> str:
     return (ROOT / "Makefile").read_text()
 
