@@ -280,9 +280,26 @@ def home(name: str) -> Path:
     return ROOT / name if (ROOT / name).exists() else ROOT / "src" / "ilbrl" / name
 
 
+@pytest.mark.parametrize("page", ["docs/data.md", "docs/evaluation.md"])
+def test_options_that_a_table_explains_exist(page, capsys):
+    rows = re.findall(r"^\| `(--.*?)` \|", (ROOT / page).read_text(), re.MULTILINE)
+    with pytest.raises(SystemExit):
+        main(["evaluate", "--estimator", "expected_sarsa", "--help"])
+    known = capsys.readouterr().out.split()
+    listed = [word for row in rows for word in row.split() if word.startswith("--")]
+    assert listed
+    assert [option for option in listed if option not in known] == []
+
+
 def test_the_demo_installs_no_tools_of_developers():
     demo, tools = re.findall(r"^\$\((?:DEMO_)?READY\):.*\n(?:\t.*\n)*?.*--editable (.*)$", _makefile(), re.MULTILINE)
     assert (demo, tools) == ('".[benchmark]"', '".[dev]"')
+
+
+def test_every_dependency_has_its_reason():
+    (listed,) = re.findall(r"^dependencies = \[\n((?: .*\n)*)\]", (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert len(listed.splitlines()) == 11  # as CONTRIBUTING.md says
+    assert [line for line in listed.splitlines() if not re.search(r",\s+# \w", line)] == []
 
 
 def _makefile() -> str:

@@ -145,6 +145,13 @@ def test_known_policies_calibrate_and_a_later_call_uses_it(folder, tmp_path, cap
     result = json.loads(capsys.readouterr().out)["evaluation"]
     assert result["trust"] is None
     assert "about other estimates: here another log logs;" in result["trust_withheld"]
+    more = record | {"evidence": record["evidence"] | {"night": "0" * 64}}  # calibrated with one log more
+    (tmp_path / "tuning.json").write_text(json.dumps(more))
+    assert evaluate(folder, *again, "--json") == 0
+    result = json.loads(capsys.readouterr().out)["evaluation"]
+    assert result["trust"] is None
+    assert "about other estimates: here no log night;" in result["trust_withheld"]
+    (tmp_path / "tuning.json").write_text(json.dumps(record))
     assert evaluate(folder, *again, "--json", "--penalty", "7") == 0
     assert "here penalty 7.0, not" in json.loads(capsys.readouterr().out)["evaluation"]["trust_withheld"]
     default = ope.ESTIMATORS["models"].Config().penalty
@@ -159,6 +166,16 @@ def test_known_policies_calibrate_and_a_later_call_uses_it(folder, tmp_path, cap
         assert "\33" not in told.out
     assert evaluate(folder, *again, estimator="expected_sarsa") == 2
     assert "tuning.json: calibrates models; say --estimator models" in capsys.readouterr().err
+
+
+def test_a_switch_turned_off_departs_from_the_calibration(folder, tmp_path, capsys):
+    assert evaluate(folder, *known(folder, "expert"), "--out", str(tmp_path), estimator="expected_sarsa") in (0, 1)
+    capsys.readouterr()
+    again = ["--policy", policies(folder)[0], "--calibration", str(tmp_path / "tuning.json"), "--no-informed-start"]
+    assert evaluate(folder, *again, "--json", estimator="expected_sarsa") == 0
+    result = json.loads(capsys.readouterr().out)["evaluation"]
+    assert result["config"]["informed_start"] is False
+    assert "here informed_start False, not True;" in result["trust_withheld"]
 
 
 def test_logs_without_rewards_are_valued_by_closeness(folder, tmp_path, capsys):

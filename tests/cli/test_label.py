@@ -105,3 +105,17 @@ def test_discrete_actions_are_explained_by_name(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["mean_reward"]["logs"] == pytest.approx(0.3)
     assert main([*words, "--action-distance", "-1"]) == 2
     assert "--action-distance: must be a finite number, at least 0" in capsys.readouterr().err
+
+
+def test_actions_that_only_the_logs_take_are_features_too(tmp_path, capsys):
+    for name, choices in (("expert", 2), ("logs", 4)):
+        observations, ends = np.arange(8.0)[:, None], np.arange(8) == 7
+        actions = np.arange(8) % choices  # numbers without names
+        save(Dataset(observations, actions, observations, np.zeros(8, bool), ends), tmp_path / f"{name}.npz")
+    words = ["label", "--expert", f"{tmp_path}/expert.npz", "--logs", f"{tmp_path}/logs.npz", "--action-distance", "1"]
+    assert main([*words, "--explain", "11"]) == 0  # row 3 of the logs: action 3
+    assert "\naction 3 " in capsys.readouterr().out
+    assert main([*words, "--explain", "11", "--json"]) == 0
+    why = json.loads(capsys.readouterr().out)["explanation"]
+    assert why["feature_names"] == ["observation 0", "action 0", "action 1", "action 2", "action 3"]
+    assert len(why["per_feature"]) == 5

@@ -24,7 +24,7 @@ def test_mlp_by_hand():
 
 def test_layer_norm_has_unit_rows():
     layers = nets.init_mlp(jax.random.key(0), [3, 16, 2], layer_norm=True)
-    x = nets._layer_norm(jnp.arange(12.0).reshape(3, 4) ** 2)
+    x = nets.layer_normalised(jnp.arange(12.0).reshape(3, 4) ** 2)
     np.testing.assert_allclose(x.mean(-1), 0, atol=1e-6)
     np.testing.assert_allclose(x.std(-1), 1, rtol=1e-4)
     scaled = jax.tree.map(lambda w: 100 * w, layers[0]["w"])

@@ -45,7 +45,7 @@ def test_what_a_person_writes(tmp_path):
     ("text", "said"),
     [
         ("[data]\nexpret = 'x'", r"study.toml: data.expret: no such field; there are expert, logs"),
-        ("[data]\nexploratory = 'x'", r"data.exploratory: is no longer a field; its place has data.logs: change it"),
+        ("[data]\nexploratory = 'x'", r"data.exploratory: is no longer a field; write data.logs instead"),
         ("[training]\nseeds = 'three'", "study.toml: training.seeds: must be a whole number, got 'three'"),
         ("[training]\nseeds = 0", "study.toml: training.seeds: must be between 1 and 1,000, got 0"),
         ("[training]\ndivergence_factor = nan", "divergence_factor: must be a finite number, got nan"),

@@ -25,7 +25,7 @@ COMMANDS = {
     "evaluate": "what policies are worth, from logs alone, and how far to trust it",
     "models": "learn the dynamics behind logs, and roll policies out in them",
     "rollout": "score a policy in its environment",
-    "policy": "what a policy file is, and the policy as ONNX or C",
+    "policy": "show a policy file, or export it as ONNX or C",
     "report": "one page about one study or several",
     "bounds": "the paper's sample-complexity bounds, as a calculator",
     "tabular": "ILBRL on a finite MDP, without any deep learning",

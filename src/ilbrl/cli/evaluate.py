@@ -215,12 +215,13 @@ def _calibrated(
     if record.estimator != estimator.name:
         raise IlbrlError(f"{path}: calibrates {record.estimator}; say --estimator {record.estimator}")
     chosen = from_json(estimator.Config, record.config, f"{path}: config")
-    changed = [name for name in vars(config) if name in options]
+    changed = [name for name in vars(config) if options & {name, f"no_{name}"}]  # --no-weighted changes weighted
     asked = replace(chosen, **{name: getattr(config, name) for name in changed})
     departures = [f"{name} {getattr(asked, name)}, not {getattr(chosen, name)}" for name in changed]
     departures = [said for said, name in zip(departures, changed) if getattr(asked, name) != getattr(chosen, name)]
     here = {name: data.content_hash for name, data in evidence.logs.items()}
     departures += [f"another log {name}" for name in here if record.evidence.get(name) != here[name]]
+    departures += [f"no log {name}" for name in record.evidence if name not in here]
     if not departures:
         return Calibrated(asked, record)
     withheld = (

@@ -77,7 +77,8 @@ def main(words: list[str]) -> int:
         _print_logits(judged, args)
         return 0
     check_value("action_distance", float | None, args.action_distance, "--action-distance")
-    spec = Spec.of(*same_choices([expert, logs]))
+    alike = same_choices([expert, logs])
+    spec, names = Spec.of(*alike), _feature_names(alike[0])  # an action that only the logs have is a feature as well
     if args.reward == "indicator":
         labels = indicator.label(expert, logs)
     else:
@@ -92,11 +93,11 @@ def main(words: list[str]) -> int:
         features = standard_features(spec, action_distance=args.action_distance)
         explanation = explain(labels, expert, logs, features, args.explain)
     if args.json:
-        print(json.dumps(to_plain(_as_json(labels, explanation, _feature_names(expert))), indent=1))
+        print(json.dumps(to_plain(_as_json(labels, explanation, names)), indent=1))
         return 0
     _print(labels, expert, logs, args.out)
     if explanation is not None:
-        _print_explanation(explanation, _feature_names(expert))
+        _print_explanation(explanation, names)
     return 0
 
 

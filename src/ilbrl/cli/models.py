@@ -10,11 +10,12 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import tyro
-from tyro.conf import FlagCreatePairsOff, Positional, UseAppendAction, arg
+from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional, UseAppendAction, arg
 
 from ilbrl.base.errors import IlbrlError, printable
 from ilbrl.base.records import to_plain
-from ilbrl.cli.named import load_named, refuse_input
+from ilbrl.cli.named import load_both, load_named, refuse_input
+from ilbrl.data import Reading
 from ilbrl.data.benchmark import find_policy
 from ilbrl.learning.config import check_value
 from ilbrl.models import MEMBERS, PENALTY
@@ -24,7 +25,7 @@ from ilbrl.results.schema import ErrorsRecord
 
 _ABOUT = """Learn what follows from what: (state, action) → next state, reward, end of the episode.
 
-The models are what `ilbrl evaluate` and `ilbrl tune` roll policies out in. Here they are for themselves.
+The models are what `ilbrl evaluate` and `ilbrl tune` roll policies out in. This command trains and inspects them alone.
 
 examples:
   ilbrl models train --expert hopper/expert:2ep --logs hopper/medium:400000steps --out hopper.models
@@ -49,6 +50,7 @@ def train(
     seed: int = 0,
     quiet: bool = False,
     json: bool = False,
+    reading: OmitArgPrefixes[Reading] = Reading(),  # noqa: B008 - immutable
 ) -> int:
     """Train an ensemble of models. Killed or stopped, the same command continues to the same result.
 
@@ -63,14 +65,13 @@ def train(
         seed: Of the training and of what is held out.
         quiet: No progress bar.
         json: Print one JSON object instead of a table.
+        reading: What the files do not say.
     """
     from ilbrl import models
 
     check_value("members", int, members, "--members")
     refuse_input(out, logs, expert)
-    sets = [load_named(logs, quiet=quiet)]
-    if expert is not None:
-        sets.insert(0, load_named(expert, quiet=quiet))
+    sets = [load_named(logs, reading, quiet)] if expert is None else load_both(expert, logs, reading, quiet)
     workplace = out.with_name(f".{out.name}.training")
     learned = models.train(
         sets,
@@ -94,6 +95,7 @@ def inspect(
     penalty: float = PENALTY,
     figure: Path | None = None,
     json: bool = False,
+    reading: OmitArgPrefixes[Reading] = Reading(),  # noqa: B008 - immutable
 ) -> int:
     """Say how right the models are on held-out episodes, and roll policies out in them.
 
@@ -106,6 +108,7 @@ def inspect(
         penalty: Standard deviations of the logged rewards that a step loses per unit of disagreement.
         figure: A file to draw the errors into, a line per model: PNG, SVG or PDF, by its ending.
         json: Print one JSON object instead of tables.
+        reading: What the file of --starts does not say.
     """
     from ilbrl import models
 
@@ -123,10 +126,11 @@ def inspect(
     values: dict[str, Any] = {}
     if policy:
         assert starts is not None
-        first = load_named(starts).initial_observations
+        first = load_named(starts, reading).initial_observations
         chosen = first[np.linspace(0, len(first) - 1, min(models.STARTS, len(first))).astype(int)]
-        played = models.rollout({name: find_policy(name) for name in policy}, learned, chosen, penalty=penalty)
-        for p, name in enumerate(policy):
+        policies = {name: find_policy(name) for name in policy}
+        played = models.rollout(policies, learned, chosen, penalty=penalty)
+        for p, name in enumerate(policies):
             values[name] = {
                 "return": float(played.values[p]),
                 "between_members": float(played.returns[p].mean(1).std(ddof=1)) if learned.members > 1 else None,

@@ -89,10 +89,9 @@ class Composition:
             return concatenate([self.evaluation_expert, self.evaluation_logs])
         if not 0 <= expert_fraction <= 1:
             raise IlbrlError(f"the expert fraction must lie between 0 and 1, got {expert_fraction}")
-        pools = [(self.evaluation_expert, expert_fraction), (self.evaluation_logs, 1 - expert_fraction)]
-        used = [(pool, share) for pool, share in pools if share > 0]
-        size = min(max(len(pool) for pool, _ in pools), *(len(pool) / share for pool, share in used))
-        return concatenate([_first(pool, share * size) for pool, share in used])
+        pools = self.evaluation_expert, self.evaluation_logs
+        counts = episodes_of_each(pools, expert_fraction)
+        return concatenate([pool.episodes(slice(0, count)) for pool, count in zip(pools, counts) if count])
 
     def described(self) -> str:
         """What was done with how much, in one sentence."""
@@ -105,6 +104,19 @@ class Composition:
             " (its models of the dynamics also from what policies learn from); policies are valued from where"
             f" {by_expert.sum():,} episodes of the expert and {(~by_expert).sum():,} of the logs began."
         )
+
+
+def episodes_of_each(pools: tuple[Dataset, Dataset], expert_fraction: float) -> tuple[int, int]:
+    """How many of the first episodes of the expert's pool and of the logs' make a mixture with this fraction.
+
+    It has as many rows as the pools can give, to within half an episode of each; a pool with a share gives at least one
+    episode.
+    """
+    shares = expert_fraction, 1 - expert_fraction
+    size = min([max(map(len, pools)), *(len(pool) / share for pool, share in zip(pools, shares) if share > 0)])
+    middles = [np.cumsum(pool.episode_lengths) - pool.episode_lengths / 2 for pool in pools]
+    expert, logs = (int(share > 0 and max(1, np.searchsorted(m, share * size))) for m, share in zip(middles, shares))
+    return expert, logs
 
 
 def compose(
@@ -241,9 +253,3 @@ def _shuffled(dataset: Dataset, rng: np.random.Generator) -> Dataset:
     """Its episodes in random order, so that the first ones represent them all; an unfinished one stays last."""
     order = rng.permutation(dataset.num_episodes)
     return dataset.episodes(order[np.argsort(~dataset.complete[order], kind="stable")])
-
-
-def _first(dataset: Dataset, size: float) -> Dataset:
-    """The first episodes, to within half an episode of `size` transitions, and at least one."""
-    middles = np.cumsum(dataset.episode_lengths) - dataset.episode_lengths / 2
-    return dataset.episodes(slice(0, max(1, int(np.searchsorted(middles, size)))))

@@ -54,7 +54,7 @@ def mlp(layers: Layers, x: jax.Array, activation=jax.nn.relu, dtype: str = "floa
     for layer in layers[:-1]:
         x = _dense(layer, x, dtype)
         if "scale" in layer:
-            x = _layer_norm(x) * layer["scale"] + layer["shift"]
+            x = layer_normalised(x) * layer["scale"] + layer["shift"]
         x = activation(x)
     return _dense(layers[-1], x, dtype)
 
@@ -66,7 +66,8 @@ def _dense(layer: dict[str, jax.Array], x: jax.Array, dtype: str) -> jax.Array:
     return product + layer["b"]
 
 
-def _layer_norm(x: jax.Array) -> jax.Array:
+def layer_normalised(x: jax.Array) -> jax.Array:
+    """[..., units] with mean 0 and variance 1 over the units: LayerNorm before its scale and shift."""
     mean = x.mean(-1, keepdims=True)
     variance = jnp.square(x - mean).mean(-1, keepdims=True)
     return (x - mean) * jax.lax.rsqrt(variance + LAYER_NORM_EPSILON)

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from ilbrl.base.errors import IlbrlError
+from ilbrl.learning.nets import layer_normalised
 from ilbrl.policy import Layer, Policy
-from ilbrl.policy.network import LAYER_NORM_EPSILON
 
 
 class Shape(NamedTuple):
@@ -70,7 +70,7 @@ def act(shape: Shape, policy: Stacked, observations: jax.Array, key: jax.Array |
     for layer in policy.layers[:-1]:
         x = x @ layer.weight + layer.bias
         if layer.scale is not None and layer.shift is not None:
-            x = _layer_norm(x) * layer.scale + layer.shift
+            x = layer_normalised(x) * layer.scale + layer.shift
         x = activate(x)
     x = x @ policy.layers[-1].weight + policy.layers[-1].bias
     if shape.head == "categorical":
@@ -84,8 +84,3 @@ def act(shape: Shape, policy: Stacked, observations: jax.Array, key: jax.Array |
     elif key is not None:
         raise IlbrlError("a deterministic policy cannot be sampled")
     return policy.centre + policy.half_range * jnp.tanh(x)
-
-
-def _layer_norm(x: jax.Array) -> jax.Array:
-    centred = x - x.mean(-1, keepdims=True)
-    return centred * jax.lax.rsqrt(jnp.square(centred).mean(-1, keepdims=True) + LAYER_NORM_EPSILON)

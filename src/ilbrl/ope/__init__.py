@@ -10,7 +10,8 @@
 
 estimates      the seam: Estimator, Estimates, Quantity
 estimators/    models (rollouts in learned dynamics), expected_sarsa (the paper's), importance, doubly_robust
-evidence       logs, held-out episodes, initial states; through which estimators read true rewards; the intrinsic reward
+evidence       logs, held-out episodes, initial states; through which estimators read true rewards
+closeness      the intrinsic reward, as a function that estimators can call inside a compiled program
 policies       what can be evaluated, policies of known value, the truth about them, clones
 ranking        rank error, correlations, regret, bias
 calibration    known policies valued with and without their own logs; the setting that candidates are valued with

@@ -29,8 +29,8 @@ from ilbrl.study.training import updates_of
 
 
 def _data(parts: Parts) -> dict[str, str]:
-    """All parts (of the training data only its normaliser, and the expert's steps where closeness to them counts), and
-    whether closeness counts although the logs carry rewards."""
+    """All parts, for models learn from the training data too; and whether closeness counts although the logs carry
+    rewards."""
     return parts.hashes | ({"reward": "intrinsic"} if parts.intrinsic else {})
 
 

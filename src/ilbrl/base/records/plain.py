@@ -104,7 +104,7 @@ def _record(kind: type[T], value: Mapping[str, Any], where: str, reading: HowToR
     if reading.closed and (unknown := [name for name in value if name not in known]):
         name = f"{prefix}{shown(unknown[0], bare=True)}"
         if name in reading.renamed:
-            raise Misfit(f"{name}: is no longer a field; its place has {reading.renamed[name]}: change it in the file")
+            raise Misfit(f"{name}: is no longer a field; write {reading.renamed[name]} instead")
         raise Misfit(f"{name}: no such field; there are {', '.join(known)}")
     found = {}
     for name, (hint, default) in known.items():

@@ -14,6 +14,7 @@ import numpy as np
 
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset, concatenate
+from ilbrl.data.splits import episodes_of_each
 from ilbrl.learning.spec import Spec
 from ilbrl.ope.evidence import Evidence, Quantity
 from ilbrl.ope.policies import Evaluable, NextActions, act
@@ -40,7 +41,8 @@ class Mixtures:
         pools = evidence.logs["expert"], concatenate(logs)
         rows, subsets, notes = concatenate(pools), {}, []
         for fraction in sorted(set(fractions)):
-            expert, rest = _rows_of_each(pools, fraction)
+            counts = episodes_of_each(pools, fraction)
+            expert, rest = (int(pool.episode_lengths[:count].sum()) for pool, count in zip(pools, counts))
             subsets[fraction] = np.concatenate([np.arange(expert), len(pools[0]) + np.arange(rest)])
             notes += _missed(pools[0], fraction, expert / (expert + rest))
         return Mixtures(rows, subsets, tuple(notes))
@@ -58,18 +60,6 @@ class Mixtures:
         assert self.rows.rewards is not None
         ends = float(self.rows.terminals[rows].mean())
         return float(self.rows.rewards[rows].mean(dtype=np.float64)) / (1 - gamma * (1 - ends))
-
-
-def _rows_of_each(pools: tuple[Dataset, Dataset], fraction: float) -> tuple[int, int]:
-    """Rows of the first episodes of each pool, to within half an episode; as many together as the pools can give."""
-    shares = (fraction, 1 - fraction)
-    size = min([max(map(len, pools)), *(len(pool) / share for pool, share in zip(pools, shares) if share > 0)])
-    counts = []
-    for pool, share in zip(pools, shares):
-        ends = np.cumsum(pool.episode_lengths)
-        whole = max(1, int(np.searchsorted(ends - pool.episode_lengths / 2, share * size)))
-        counts.append(int(ends[whole - 1]) if share > 0 else 0)
-    return counts[0], counts[1]
 
 
 def _missed(expert: Dataset, fraction: float, came_out: float) -> list[str]:
