@@ -286,6 +286,24 @@ def test_a_study_does_not_go_on_with_edited_scores(copy, playing):
     assert (copy / "results.csv").read_text() == before
 
 
+def test_a_repeated_final_evaluation_that_was_killed_can_be_continued(copy, playing, monkeypatch):
+    """Its job is gone then, and final.json is not compared with the job of the others, which were revealed."""
+    before = read_json(copy / "final.json", Scores)
+
+    def kill(task):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(final, "play", kill)
+        with pytest.raises(KeyboardInterrupt):
+            playing.run(copy, again=True, quiet=True)
+    (left,) = copy.glob("jobs/final-*/job.json")
+    assert json.loads(left.read_text())["inputs"]["purpose"] == "reveal"
+    assert read_run(copy).vouched["final.json"].state == "agrees"
+    assert playing.run(copy, quiet=True).final == before
+    assert playing.run(copy, again=True, quiet=True).final == before
+
+
 def test_an_edited_study_is_noticed(copy, run, tiny):
     """Where nothing was played yet, it is one more change that has to be said; its layout may differ."""
     for folder in (copy, run):
