@@ -104,6 +104,28 @@ def test_changing_one_range_computes_only_what_depends_on_it(run, tiny, done, we
     assert "study changed: search.ranges.bc.lr: not set → 0.002" in events
 
 
+def test_what_others_keep_beside_the_policies_stays(run, tiny, monkeypatch):
+    """Policies are replaced one by one, never absent; only those of an earlier selection go."""
+    policies, save, there = run / "policies", Policy.save, []
+    others = ("best.onnx", "seed0.safetensors", "bc/best.h", "bc/seed0-guarded.safetensors", "mine/best.safetensors")
+    for name in (*others, "bc/seed7.safetensors"):
+        (policies / name).parent.mkdir(exist_ok=True)
+        (policies / name).write_text("somebody's")
+
+    def watched(policy, path):
+        there.append((policies / "best.safetensors").is_file())
+        return save(policy, path)
+
+    monkeypatch.setattr(Policy, "save", watched)
+    tiny.run(run, quiet=True)
+    assert there == [True] * 7  # of two algorithms: two seeds and the best; and the best of all
+    assert not (policies / "bc" / "seed7.safetensors").exists()
+    assert (policies / "bc" / "best.safetensors").exists()
+    replace(tiny, search=replace(tiny.search, algorithms=("ilbrl",))).run(run, change=True, quiet=True)
+    assert sorted(path.name for path in (policies / "bc").iterdir()) == ["best.h", "seed0-guarded.safetensors"]
+    assert {(policies / name).read_text() for name in others} == {"somebody's"}
+
+
 def test_an_environment_may_come_later_and_final_happens_once(run, tiny, done):
     playing = replace(tiny, task="Pendulum-v1", final=Final(episodes=2, environment_seeds=2))
     first = playing.run(run, change=True, quiet=True).final
