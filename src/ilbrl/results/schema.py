@@ -231,6 +231,7 @@ class TuningRecord:
     estimator: str = "expected_sarsa"
     quantity: str = "discounted value"  # what its numbers are about, in words
     gamma: float | None = None  # of that quantity; 1: the return of an episode
+    horizon: int | None = None  # of that quantity: steps that count; None: all of an episode, or not recorded
     reward: str | None = None  # of that quantity: "logged", or the intrinsic one
     configurations: tuple[TriedSetting, ...] = ()
     chosen: int | None = None

@@ -79,8 +79,8 @@ def _vouch_copy(folder: Path, name: str, audit: Audit) -> Vouched | None:
     own = [path for path in _jobs(folder, kind) if _is_whole(path, audit.jobs.get(path.name), purpose)]
     if not own:
         return None
-    shown = _without_warning(_plain(folder / name))
-    if any(_without_warning(_plain(path / "result.json")) == shown for path in own):
+    shown = _comparable(_plain(folder / name))
+    if any(_comparable(_plain(path / "result.json")) == shown for path in own):
         return Vouched(name, "agrees", "is the result of a job in this folder")
     return Vouched(name, "disagrees", "is not the result of any job in this folder")
 
@@ -104,12 +104,17 @@ def _is_whole(job: Path, recorded: str | None, purpose: str | None) -> bool:
     return inputs.get("purpose") == purpose and files.get("result.json") == _digest(job / "result.json")
 
 
-def _without_warning(plain: Any) -> Any:
-    """tuning.json gets warnings about the selected policies after its job is done."""
-    trust = plain.get("trust") if isinstance(plain, Mapping) else None
-    if not isinstance(trust, Mapping):
+def _comparable(plain: Any) -> Any:
+    """Without fields that are null, which a job of an earlier version may lack.
+
+    tuning.json gets warnings about the selected policies after its job is done.
+    """
+    if not isinstance(plain, Mapping):
         return plain
-    return {**plain, "trust": {**trust, "distance_warning": None, "value_warning": None}}
+    told, trust = {name: value for name, value in plain.items() if value is not None}, plain.get("trust")
+    if not isinstance(trust, Mapping):
+        return told
+    return {**told, "trust": {**trust, "distance_warning": None, "value_warning": None}}
 
 
 def _plain(path: Path) -> Any:
