@@ -144,7 +144,7 @@ def fit(
             saved = _group_file(resume_from, number, len(groups))
             kept = Checkpoint(saved, {**known, "rows": feed.num_rows, **(identity or {})}, save_every)
             loop = Loop(learner, spec, layout, packed, period, chunk, updates, probe)
-            parts.append(_train(loop, inputs, kept, log, advance))
+            parts.append(_train(loop, inputs, group.start, kept, log, advance))
     states, diverged_at, histories, done_before = zip(*parts)
     return Fitted(
         state=jax.tree.map(lambda *leaves: np.concatenate(leaves), *states),
@@ -185,8 +185,9 @@ class Loop(NamedTuple):
     probe: Probe | None
 
 
-def _train(loop: Loop, inputs: Any, kept: Checkpoint, log: Log | None, advance: Advance):
-    """Train one group: its state and marks on the host, a record per chunk, and the updates done before."""
+def _train(loop: Loop, inputs: Any, first: int, kept: Checkpoint, log: Log | None, advance: Advance):
+    """Train one group, from member `first` on: its state and marks on the host, a record per chunk, and the updates
+    done before."""
     members = len(inputs[2])
     mesh = Mesh(np.array(jax.local_devices()[: min(len(jax.local_devices()), members)]), ("members",))
     spread = partial(jax.device_put, device=NamedSharding(mesh, PartitionSpec("members")))
@@ -221,7 +222,7 @@ def _train(loop: Loop, inputs: Any, kept: Checkpoint, log: Log | None, advance: 
         history.append(latest)
         if log is not None:
             rate = length * members / (time.monotonic() - started)
-            log({"update": done, "updates_per_second": rate, "diverged": diverged, **record})
+            log({"update": done, "first_member": first, "updates_per_second": rate, "diverged": diverged, **record})
         advance(length * members, note=f"{diverged.sum()} of {members} diverged" if diverged.any() else "")
         kept.write(population, done, history, last=done == loop.updates, members=members)
     host = jax.tree.map(lambda leaf: np.asarray(leaf)[:members], population)
