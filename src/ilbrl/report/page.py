@@ -126,7 +126,8 @@ def coverage(run: Run) -> str:
     share, reward = found.get("covered_share"), found.get("mean_reward")
     if share is None:
         return ""
-    said = f"Coverage of the expert: {number(100 * share, 0)} % of the expert's steps have other logs close by"
+    steps = f"{number(100 * share, 0)} % of the expert's steps"
+    said = f"Coverage of the expert: {steps} are the nearest expert step of some logged step"
     return f"{said}." if reward is None else f"{said}; the mean intrinsic reward of the logs is {number(reward, 2)}."
 
 
