@@ -105,6 +105,7 @@ def _run(index: int, run: Run, summary: Summary, own: dict[str, Picture]) -> dic
         "true_label": true_label(run),
         "coverage": coverage(run),
         "missed": known_miss(run.tuning),
+        "rivals": any(candidate.rivals for candidate in run.candidates),
         "reveal": command("ilbrl", "tune", "--reveal", run.path),
         "played": any(c.true_return is not None or c.true_score is not None for c in run.candidates),
     }
