@@ -120,7 +120,10 @@ class ImaginedRecord:
 
 @dataclass(frozen=True)
 class Reference:
-    """The policy behind logs: as logged, and as played with its mean action."""
+    """The policy behind logs: as logged, and as played.
+
+    It plays with its mean or most probable action; the one behind discrete `logs` by its probabilities.
+    """
 
     logged_return: float | None = None
     logged_score: float | None = None
