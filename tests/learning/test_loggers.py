@@ -3,6 +3,7 @@
 import errno
 import json
 import sys
+from contextlib import nullcontext
 from importlib.machinery import ModuleSpec
 from types import SimpleNamespace
 
@@ -36,10 +37,20 @@ def test_json_lines_replace_what_a_continued_run_repeats(tmp_path):
     assert lines[1]["loss"] == [0.5, 1.0]
 
 
+def test_json_lines_keep_other_groups_of_a_population_that_is_continued(tmp_path):
+    path, groups = tmp_path / "metrics.jsonl", [(first, update) for first in (0, 2) for update in (200, 400, 600)]
+    log = json_lines(path)
+    for first, update in groups:
+        log({**RECORDS[0], "first_member": first, "update": update})
+    json_lines(path)({**RECORDS[0], "first_member": 2, "update": 400})  # killed after the second group's first 200
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [(line["first_member"], line["update"]) for line in lines] == groups[:-1]
+
+
 def test_lines_that_are_not_ours_are_left_out(tmp_path):
     path = tmp_path / "metrics.jsonl"
     json_lines(path)(RECORDS[0])
-    path.write_bytes(path.read_bytes() + b'\xff\x00\n{"update": "x"}\n' + b"[" * 200_000 + b"\n")
+    path.write_bytes(path.read_bytes() + b'\xff\x00\n{"update": "x"}\n[1]\n' + b"[" * 200_000 + b"\n")
     json_lines(path)(RECORDS[1])
     assert [json.loads(line)["update"] for line in path.read_text().splitlines()] == [1, 2]
 
@@ -110,6 +121,20 @@ def test_wandb_offline(tmp_path, monkeypatch):
         for record in RECORDS:
             log(record)
     assert list(tmp_path.rglob("*.wandb"))
+
+
+def test_a_group_of_a_population_is_told_under_the_names_of_its_members(tmp_path, monkeypatch):
+    told = []
+    run = SimpleNamespace(log=lambda record, step: told.append(record))
+    monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(init=lambda **options: nullcontext(run)))
+    with DASHBOARDS["wandb"](tmp_path, "bc", ["a", "b", *MEMBERS]) as log:
+        log({**RECORDS[0], "first_member": 2})
+    (record,) = told
+    assert {name: value for name, value in record.items() if name.endswith("/loss")} == {
+        f"{MEMBERS[0]}/loss": 1.0,
+        f"{MEMBERS[1]}/loss": 2.0,
+    }
+    assert {name.rpartition("/")[2] for name in record} == {"updates_per_second", "diverged", "loss"}
 
 
 class FakeRun:

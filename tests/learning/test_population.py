@@ -200,6 +200,28 @@ def test_a_population_too_large_for_memory_trains_in_groups(whole, monkeypatch, 
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(("little_first", "files"), [(True, ["p-1-of-2", "p-2-of-2"]), (False, ["p"])])
+def test_groups_stay_the_same_when_other_memory_is_free(whole, monkeypatch, tmp_path, little_first, files):
+    """Other groups would not find their checkpoints, and start over."""
+    configs, path = [CFG, replace(CFG, lam=2.0, actor_lr=1e-3)], tmp_path / "p.safetensors"
+    enough = memory.available()
+    for updates, little in ((40, little_first), (100, not little_first)):
+        monkeypatch.setattr(memory, "available", lambda little=little: 25_000_000 if little else enough)
+        found = fit(configs, [3, 5], updates, chunk=20, resume_from=path)
+    assert found.done_before == 40
+    assert sorted(file.stem for file in tmp_path.iterdir()) == files
+    for ours, theirs in zip(jax.tree.leaves(found.state), jax.tree.leaves(whole.state), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-5)
+
+
+def test_other_checkpoints_are_not_taken_for_groups(tmp_path):
+    for name in ("p-1-of-x", "pp-1-of-2", "p-1-of-0", "other"):
+        (tmp_path / f"{name}.safetensors").write_text("somebody's")
+    fit([CFG], [0], 20, resume_from=tmp_path / "p.safetensors")
+    train.forget_checkpoint(tmp_path / "p.safetensors")
+    assert len(list(tmp_path.iterdir())) == 4
+
+
 @pytest.mark.parametrize(
     ("seed", "updates", "said"),
     [

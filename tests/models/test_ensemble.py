@@ -1,11 +1,13 @@
 """Learned models: what they learn is what the logs show, and what is kept survives kills and damage."""
 
+import json
 from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import safetensors.numpy
 from tests.models.conftest import linear_logs, linear_return, steady
 
 from ilbrl import models
@@ -239,6 +241,27 @@ def test_saved_models_come_back_and_damage_is_named(learned, tmp_path):
 def test_parts_that_do_not_fit_are_refused_although_their_checksum_does(learned, tmp_path, change, said):
     path = models.Models(**vars(learned) | change(learned)).save(tmp_path / "models.safetensors")
     with pytest.raises(IlbrlError, match=rf"models\.safetensors: not a file of learned models \(.*{said}"):
+        models.Models.load(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            lambda header: header["config"].pop("end_rewards"),
+            "config: end_rewards: not there.*; train the models",
+        ),
+        (lambda header: header.update(format="ilbrl-models-1"), "'ilbrl-models-1', .*; train the models again"),
+        (lambda header: header.pop("checksum"), r"not a file of learned models \('checksum'\); train them again"),
+    ],
+)
+def test_files_of_other_versions_get_a_way_out(learned, tmp_path, change, said):
+    path = learned.save(tmp_path / "models.safetensors")
+    with safetensors.safe_open(path, framework="numpy") as file:
+        header = json.loads(file.metadata()["ilbrl"])
+    change(header)
+    path.write_bytes(safetensors.numpy.save(safetensors.numpy.load_file(path), {"ilbrl": json.dumps(header)}))
+    with pytest.raises(IlbrlError, match=said):
         models.Models.load(path)
 
 

@@ -237,6 +237,16 @@ def test_distances_are_shown_where_they_are_known(finished, copy, edit, tmp_path
     assert ">Distance</th>" not in write_page([run], tmp_path / "without.html").read_text()
 
 
+def test_what_the_columns_of_the_candidates_mean(finished, copy, edit, tmp_path):
+    page = write_page([finished], tmp_path / "seeds.html").read_text()
+    assert "standard errors over them" in page
+    assert "title=\"How far it leads from what the evaluator knows, in the evaluator's own measure; beyond" in page
+    folder = copy(finished)
+    edit(folder / "results.csv", lambda row: row.update(member="0"))
+    page = write_page([folder], tmp_path / "models.html").read_text()
+    assert "standard deviations over them: models are rivals, of which one may be right" in page
+
+
 def test_lines_are_thinned_to_a_budget(finished, tmp_path, monkeypatch):
     monkeypatch.setattr("ilbrl.report.page.LINE_BUDGET", 1)
     drawn = pictures(write_page([finished], tmp_path / "report.html"))
@@ -267,4 +277,7 @@ def test_words_of_the_page(committed):
         "-2.00",
         "–",
     ]
-    assert coverage(read_run(committed["hopper"])).startswith("Coverage of the expert: 49 % of the expert's steps")
+    assert coverage(read_run(committed["hopper"])) == (
+        "Coverage of the expert: 49 % of the expert's steps are the nearest expert step of some logged step; the mean"
+        " intrinsic reward of the logs is 0.46."
+    )

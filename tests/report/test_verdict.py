@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ilbrl.report import summarise
+from ilbrl.report.pictures.runs import of_run
 from ilbrl.report.summary import why_no_scores
 from ilbrl.report.text import number, plus_minus
 from ilbrl.report.verdict import NARROWER, verdict
@@ -181,6 +182,12 @@ def test_the_estimate_is_compared_with_the_same_quantity_played(played, copy, ed
     assert final["discount"] == 0.5  # the evaluator's
     shown = plus_minus(np.mean(own["discounted_returns"]), 1.96 * np.std(own["discounted_returns"]))  # two episodes
     assert said(folder).how_good[-1] == f"In the environment this quantity was {shown}."
+    edit(folder / "tuning.json", lambda tuning: tuning.update(horizon=200))  # Pendulum's episodes are as long
+    assert said(folder).how_good[-1] == f"In the environment this quantity was {shown}."
+    edit(folder / "tuning.json", lambda tuning: tuning.update(horizon=100))
+    assert said(folder).how_good[-1].startswith("Estimated discounted return at γ = 0.5: ")
+    assert of_run(read_run(folder))["estimated-against-true"].x == "true return of an episode"  # nor drawn as the same
+    edit(folder / "tuning.json", lambda tuning: tuning.update(horizon=None))
     edit(folder / "final.json", lambda final: final.update(discount=0.99))
     assert said(folder).how_good[-1].startswith("Estimated discounted return at γ = 0.5: ")
 

@@ -77,6 +77,20 @@ def test_a_candidate_sums_up_its_evaluations(copy):
     assert candidate.verdict == "moving"
 
 
+def test_models_are_rivals_whose_spread_is_not_divided(copy):
+    values = iter([("10", "0"), ("14", "1"), ("12", "2")])
+
+    def change(number, row):
+        row["offline_value"], row["member"] = next(values, ("", ""))
+        row.update(algorithm="bc", configuration="0", policy_seed="0", verdict="fine", grade="sound")
+        return number < 3
+
+    edit(copy / "results.csv", change)
+    (candidate,) = read_run(copy).candidates
+    assert candidate.offline_value == 12.0
+    assert candidate.offline_std_error == pytest.approx(2.0)  # and not 2 / √3
+
+
 FILES = {
     "results.csv": "no candidates",
     "study.toml": "cannot be reproduced",

@@ -8,11 +8,13 @@ import pytest
 
 from ilbrl.agents import AGENTS
 from ilbrl.base.records import to_plain
+from ilbrl.data.benchmark import measured_returns
 from ilbrl.envs import clinic
 from ilbrl.report.pictures.runs import of_run
 from ilbrl.results import read_run
+from ilbrl.results.schema import LabelsRecord
 from ilbrl.study.final import final_job, play
-from ilbrl.study.logs import load_logs, split
+from ilbrl.study.logs import describe, load_logs, split
 from ilbrl.study.run import run
 from ilbrl.study.study import Data, Final, Search, Study
 from ilbrl.study.training import training_jobs
@@ -52,6 +54,16 @@ def test_the_policy_behind_the_logs_is_played_as_it_made_them(tmp_path, monkeypa
         assert abs(returns.mean() - value) < 4 * returns.std() / np.sqrt(len(returns))
     assert true["logs"] > clinic.value(medium) + 0.05  # its most probable action alone is worse
     assert final_job(study, parts, [], "reveal").inputs["sampled"] == []
+
+
+def test_the_score_of_the_policy_behind_the_logs_is_that_of_how_it_is_played(tmp_path, monkeypatch):
+    monkeypatch.setenv("ILBRL_CACHE", str(tmp_path / "cache"))
+    study = Study(task="clinic", data=Data("{task}/expert:300steps", "{task}/medium:300steps", expert_episodes=2))
+    logs = load_logs(study, quiet=True)
+    found = describe(study, logs, {"expert": [], "logs": []}, split(study, logs), LabelsRecord()).references
+    measured = measured_returns()["policies"]
+    assert found["expert"].true_score == measured["clinic/expert"]["deterministic"]["score_mean"]
+    assert found["logs"].true_score == measured["clinic/medium"]["stochastic"]["score_mean"]
 
 
 @pytest.mark.slow

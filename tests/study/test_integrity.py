@@ -286,6 +286,36 @@ def test_a_study_does_not_go_on_with_edited_scores(copy, playing):
     assert (copy / "results.csv").read_text() == before
 
 
+def test_a_repeated_final_evaluation_that_was_killed_can_be_continued(copy, playing, monkeypatch):
+    """Its job is gone then, and final.json is not compared with the job of the others, which were revealed."""
+    before = read_json(copy / "final.json", Scores)
+
+    def kill(task):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(final, "play", kill)
+        with pytest.raises(KeyboardInterrupt):
+            playing.run(copy, again=True, quiet=True)
+    (left,) = copy.glob("jobs/final-*/job.json")
+    assert json.loads(left.read_text())["inputs"]["purpose"] == "reveal"
+    assert read_run(copy).vouched["final.json"].state == "agrees"
+    assert playing.run(copy, quiet=True).final == before
+    assert playing.run(copy, again=True, quiet=True).final == before
+
+
+def test_a_result_of_an_earlier_version_may_lack_a_field(copy):
+    """Its copy, which today's version wrote, has null there."""
+    (folder,) = copy.glob("jobs/calibrate-*")
+    result, record = json.loads((folder / "result.json").read_text()), json.loads((folder / "job.json").read_text())
+    assert result.pop("horizon", "none") is None
+    (folder / "result.json").write_text(json.dumps(result))
+    record["files"]["result.json"] = digest(folder / "result.json")
+    (folder / "job.json").write_text(json.dumps(record))
+    change_audit(copy, jobs=lambda known: known | {folder.name: digest(folder / "job.json")})
+    assert read_run(copy).vouched["tuning.json"].because == "is the result of a job in this folder"
+
+
 def test_an_edited_study_is_noticed(copy, run, tiny):
     """Where nothing was played yet, it is one more change that has to be said; its layout may differ."""
     for folder in (copy, run):

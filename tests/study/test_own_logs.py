@@ -63,6 +63,7 @@ def test_it_ends_in_a_policy_and_an_honest_verdict(own):
     assert (own / selection["overall"]["policy"]).is_file()
     assert tuning["estimator"] == "models"
     assert tuning["reward"] == "intrinsic"
+    assert tuning["quantity"].endswith(f" of at most {tuning['horizon']} steps")
     assert {name: (each["log"], each["clone"]) for name, each in tuning["known"].items()} == {
         "clone of expert": ("expert", True),
         "clone of logs": ("logs", True),

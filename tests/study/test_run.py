@@ -3,7 +3,11 @@
 import csv
 import json
 import shutil
+import sys
+from contextlib import nullcontext
 from dataclasses import replace
+from importlib.machinery import ModuleSpec
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,6 +16,7 @@ from ilbrl.base.errors import IlbrlError
 from ilbrl.base.files import locked
 from ilbrl.base.records import to_plain
 from ilbrl.cli import main
+from ilbrl.learning import memory, population
 from ilbrl.policy import Policy
 from ilbrl.study import executors, training
 from ilbrl.study.run import reveal
@@ -104,6 +109,28 @@ def test_changing_one_range_computes_only_what_depends_on_it(run, tiny, done, we
     assert "study changed: search.ranges.bc.lr: not set → 0.002" in events
 
 
+def test_what_others_keep_beside_the_policies_stays(run, tiny, monkeypatch):
+    """Policies are replaced one by one, never absent; only those of an earlier selection go."""
+    policies, save, there = run / "policies", Policy.save, []
+    others = ("best.onnx", "seed0.safetensors", "bc/best.h", "bc/seed0-guarded.safetensors", "mine/best.safetensors")
+    for name in (*others, "bc/seed7.safetensors"):
+        (policies / name).parent.mkdir(exist_ok=True)
+        (policies / name).write_text("somebody's")
+
+    def watched(policy, path):
+        there.append((policies / "best.safetensors").is_file())
+        return save(policy, path)
+
+    monkeypatch.setattr(Policy, "save", watched)
+    tiny.run(run, quiet=True)
+    assert there == [True] * 7  # of two algorithms: two seeds and the best; and the best of all
+    assert not (policies / "bc" / "seed7.safetensors").exists()
+    assert (policies / "bc" / "best.safetensors").exists()
+    replace(tiny, search=replace(tiny.search, algorithms=("ilbrl",))).run(run, change=True, quiet=True)
+    assert sorted(path.name for path in (policies / "bc").iterdir()) == ["best.h", "seed0-guarded.safetensors"]
+    assert {(policies / name).read_text() for name in others} == {"somebody's"}
+
+
 def test_an_environment_may_come_later_and_final_happens_once(run, tiny, done):
     playing = replace(tiny, task="Pendulum-v1", final=Final(episodes=2, environment_seeds=2))
     first = playing.run(run, change=True, quiet=True).final
@@ -138,6 +165,24 @@ def test_an_environment_may_come_later_and_final_happens_once(run, tiny, done):
     assert all(row["true_return"] for row in read_csv(run / "results.csv"))
     assert read_json(run / "audit.json")["environment_calls"]["reveal"] == 4 * 200
     assert read_json(run / "audit.json")["events"][-1]["what"].startswith("revealed: 4")
+
+
+def test_dashboards_are_told_of_all_groups_of_a_population(run, tiny, monkeypatch):
+    """Its members train two by two, one pair after the other; Weights & Biases takes no update after a later one."""
+    told = []
+    board = SimpleNamespace(log=lambda record, step: told.append((step, sorted(record))))
+    module = SimpleNamespace(init=lambda **options: nullcontext(board), __spec__=ModuleSpec("wandb", None))
+    monkeypatch.setitem(sys.modules, "wandb", module)
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setattr(memory, "available", lambda: 45_000_000)
+    monkeypatch.setattr(population, "default_chunk", lambda: 20)
+    (job,) = {path.parent for path in run.glob("jobs/train-*/result.json") if read_json(path)["algorithm"] == "bc"}
+    shutil.rmtree(job)
+    tiny.run(run, dashboards=["wandb"], quiet=True)
+    assert [step for step, _ in told] == [20, 20, 40, 40]
+    names = [{name.partition("/")[0] for name in record} for _, record in told]
+    pairs = [{f"configuration{c}-seed{seed}" for seed in (0, 1)} for c in (0, 1)]
+    assert names == pairs * 2
 
 
 def test_the_second_of_two_runs_at_once_stops(run, tiny):

@@ -18,7 +18,11 @@ from ilbrl.base.files import append, written_whole
 from ilbrl.base.records import to_plain
 
 Log = Callable[[dict[str, Any]], None]
-"""Takes {"update": int, "updates_per_second": float, "diverged": [P] bool, metric: [P] floats, …}."""
+"""Takes {"update": int, "first_member": int, "updates_per_second": float, "diverged": [P] bool, metric: [P] floats, …}.
+
+A population that does not fit into memory is logged group by group: the values are those of P members from
+`first_member` on.
+"""
 
 
 def together(*logs: Log) -> Log:
@@ -42,7 +46,7 @@ def json_lines(path: Path) -> Log:
         nonlocal pending
         if pending and path.is_file():
             lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
-            kept = [line for line in lines if _before(line, record["update"])]
+            kept = [line for line in lines if _before(line, record)]
             with written_whole(path) as partial:
                 partial.write_text("".join(kept), encoding="utf-8")
         pending = False
@@ -51,11 +55,16 @@ def json_lines(path: Path) -> Log:
     return log
 
 
-def _before(line: str, update: int) -> bool:
+def _before(line: str, record: dict[str, Any]) -> bool:
     try:
-        return json.loads(line)["update"] < update
-    except (ValueError, KeyError, TypeError, RecursionError):  # of a run killed while writing, or somebody else's line
+        return _when(json.loads(line)) < _when(record)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):  # of a killed run, or somebody else's
         return False
+
+
+def _when(record: dict[str, Any]) -> tuple[int, int]:
+    """The order of records: groups of a population are trained one after the other."""
+    return record.get("first_member", 0), record["update"]  # older lines do not say whose they are
 
 
 # --- other people's dashboards: extras, imported when asked for, open for the length of a `with` block ----------------
@@ -68,17 +77,17 @@ def tensorboard(folder: Path, name: str, members: Sequence[str]) -> Iterator[Log
         from tensorboardX import SummaryWriter
     except ModuleNotFoundError:
         raise IlbrlError('logging to TensorBoard needs tensorboardX: pip install "ilbrl[tensorboard]"') from None
-    writers = [SummaryWriter(str(folder / name / member)) for member in members]
+    writers = {member: SummaryWriter(str(folder / name / member)) for member in members}
 
     def log(record: dict[str, Any]) -> None:
-        for writer, scalars in zip(writers, _of_each(record, len(members))):
+        for member, scalars in _of_each(record, members).items():
             for metric, value in scalars.items():
-                writer.add_scalar(metric, value, record["update"])
+                writers[member].add_scalar(metric, value, record["update"])
 
     try:
         yield log
     finally:
-        for writer in writers:
+        for writer in writers.values():
             writer.close()
 
 
@@ -117,7 +126,7 @@ def mlflow(folder: Path, name: str, members: Sequence[str]) -> Iterator[Log]:
 
 
 Dashboard = Callable[[Path, str, Sequence[str]], AbstractContextManager[Log]]
-"""Takes a folder, the name of a run and the names of its members."""
+"""Takes a folder, the name of a run and the names of its members. Records come in the order of their updates."""
 
 
 def _forgiving(name: str, dashboard: Dashboard) -> Dashboard:
@@ -192,11 +201,14 @@ def _require_answer(name: str, ask: Callable[[], Any], advice: str) -> None:
 
 def _named(record: dict[str, Any], members: Sequence[str]) -> dict[str, float]:
     """MEMBER/METRIC → value."""
-    pairs = zip(members, _of_each(record, len(members)))
-    return {f"{member}/{metric}": value for member, scalars in pairs for metric, value in scalars.items()}
+    of_each = _of_each(record, members).items()
+    return {f"{member}/{metric}": value for member, scalars in of_each for metric, value in scalars.items()}
 
 
-def _of_each(record: dict[str, Any], members: int) -> list[dict[str, float]]:
-    """Each member's scalars; what is one number for all goes to each."""
-    columns = {k: np.broadcast_to(np.asarray(v, np.float64), (members,)) for k, v in record.items() if k != "update"}
-    return [{name: float(column[p]) for name, column in columns.items()} for p in range(members)]
+def _of_each(record: dict[str, Any], members: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Member → its scalars, of those that the record is about; what is one number for all goes to each."""
+    first, count = record.get("first_member", 0), len(record["diverged"])
+    scalars = {name: value for name, value in record.items() if name not in ("update", "first_member")}
+    columns = {name: np.broadcast_to(np.asarray(value, np.float64), (count,)) for name, value in scalars.items()}
+    own = enumerate(members[first : first + count])
+    return {member: {name: float(column[p]) for name, column in columns.items()} for p, member in own}

@@ -105,6 +105,10 @@ def groups(members: int, devices: int, member_bytes: int, shared_bytes: int) -> 
             f" {member_bytes / 1e9:.2f} GB per member), but {available() / 1e9:.1f} GB are free:"
             " use fewer transitions, a smaller network or batch, or a machine with more memory"
         )
-    count = -(-members // largest)
+    return equal_groups(members, -(-members // largest))
+
+
+def equal_groups(members: int, count: int) -> list[slice]:
+    """The members in `count` groups, or in fewer where equal ones leave none for the last."""
     size = -(-members // count)
     return [slice(start, min(start + size, members)) for start in range(0, members, size)]

@@ -13,6 +13,7 @@ A member whose losses leave the finite or plausible range is marked and frozen f
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -115,7 +116,7 @@ def fit(
     probe: what else each report holds, read off the members as they are then; no influence on the result.
     resume_from: a checkpoint file: written about every `save_every` seconds and at the end, continued from if there.
     identity: what else a checkpoint must agree in before it is continued (the data's hash, say).
-    A population that does not fit into memory is trained in groups, one after the other.
+    A population that does not fit into memory is trained in groups, one after the other; it is continued in the same.
     """
     members = len(configs)
     if members == 0 or len(seeds) != members:
@@ -127,7 +128,11 @@ def fit(
     cfg = stack(configs)
     state = jax.eval_shape(lambda key: learner.init(configs[0], spec, key), jax.random.key(0))
     member_bytes = memory.per_member(state, chunk, configs[0].batch_size)
-    groups = memory.groups(members, len(jax.local_devices()), member_bytes, feed.nbytes)
+    before = None if resume_from is None else _groups_before(resume_from)
+    if before is None:
+        groups = memory.groups(members, len(jax.local_devices()), member_bytes, feed.nbytes)
+    else:  # as they began, whatever is free now: other groups would start over
+        groups = memory.equal_groups(members, before)
     limits = np.broadcast_to(np.asarray(q_limit, np.float32), (members,))
     layout, packed = feeding.pack(feed)
     places = feeding.places(feed, members)
@@ -139,7 +144,7 @@ def fit(
             saved = _group_file(resume_from, number, len(groups))
             kept = Checkpoint(saved, {**known, "rows": feed.num_rows, **(identity or {})}, save_every)
             loop = Loop(learner, spec, layout, packed, period, chunk, updates, probe)
-            parts.append(_train(loop, inputs, kept, log, advance))
+            parts.append(_train(loop, inputs, group.start, kept, log, advance))
     states, diverged_at, histories, done_before = zip(*parts)
     return Fitted(
         state=jax.tree.map(lambda *leaves: np.concatenate(leaves), *states),
@@ -180,8 +185,9 @@ class Loop(NamedTuple):
     probe: Probe | None
 
 
-def _train(loop: Loop, inputs: Any, kept: Checkpoint, log: Log | None, advance: Advance):
-    """Train one group: its state and marks on the host, a record per chunk, and the updates done before."""
+def _train(loop: Loop, inputs: Any, first: int, kept: Checkpoint, log: Log | None, advance: Advance):
+    """Train one group, from member `first` on: its state and marks on the host, a record per chunk, and the updates
+    done before."""
     members = len(inputs[2])
     mesh = Mesh(np.array(jax.local_devices()[: min(len(jax.local_devices()), members)]), ("members",))
     spread = partial(jax.device_put, device=NamedSharding(mesh, PartitionSpec("members")))
@@ -216,7 +222,7 @@ def _train(loop: Loop, inputs: Any, kept: Checkpoint, log: Log | None, advance: 
         history.append(latest)
         if log is not None:
             rate = length * members / (time.monotonic() - started)
-            log({"update": done, "updates_per_second": rate, "diverged": diverged, **record})
+            log({"update": done, "first_member": first, "updates_per_second": rate, "diverged": diverged, **record})
         advance(length * members, note=f"{diverged.sum()} of {members} diverged" if diverged.any() else "")
         kept.write(population, done, history, last=done == loop.updates, members=members)
     host = jax.tree.map(lambda leaf: np.asarray(leaf)[:members], population)
@@ -238,10 +244,24 @@ def _group_file(path: Path | None, number: int, groups: int) -> Path | None:
     return path if path is None or groups == 1 else path.with_stem(f"{path.stem}-{number + 1}-of-{groups}")
 
 
+def _kept(path: Path) -> dict[Path, int]:
+    """File → in how many groups the population was trained: what `fit(…, resume_from=path)` has kept."""
+    grouped = re.compile(rf"{re.escape(path.stem)}-\d+-of-([1-9]\d*)")
+    names = {file: grouped.fullmatch(file.stem) for file in path.parent.glob(f"*{path.suffix}")}
+    found = {file: int(name[1]) for file, name in names.items() if name is not None}
+    return found | ({path: 1} if path.exists() else {})
+
+
+def _groups_before(path: Path) -> int | None:
+    """In how many groups the population was trained that has its checkpoints here; None: there is none."""
+    kept = _kept(path)
+    return kept[max(kept, key=lambda file: file.stat().st_mtime)] if kept else None
+
+
 def forget_checkpoint(path: Path) -> None:
     """Remove what `fit(…, resume_from=path)` has kept, of the whole population or group by group."""
-    for file in (path, *path.parent.glob(f"{path.stem}-*-of-*{path.suffix}")):
-        file.unlink(missing_ok=True)
+    for file in _kept(path):
+        file.unlink()
 
 
 def _join_histories(histories: Sequence[list[dict[str, Any]]]) -> dict[str, np.ndarray]:

@@ -120,19 +120,19 @@ class Models:
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
             if header["format"] != FORMAT:
                 raise IlbrlError(f"{path}: written in format {header['format']!r}, this version reads {FORMAT!r}")
-            recorded = header.pop("checksum", None)  # younger than the format
-            whole = recorded in (None, _checksum(header))
+            recorded = header.pop("checksum")
+            whole = recorded == _checksum(header)
             config = records.from_json(Config, header["config"], f"{path}, config")
             errors = records.from_json(Errors, header["errors"], f"{path}, errors")
             depth = len(config.hidden) + 1
             names = ("w", "b", "scale", "shift")
             layers = tuple({n: arrays[f"{n}{i}"] for n in names if f"{n}{i}" in arrays} for i in range(depth))
-            younger = {"num_actions", "levels", "patterns", "end_reward"}  # than the format
-            needed = set(Scales.__dataclass_fields__) - (younger - set(arrays))
-            scales = Scales(**{name: arrays[name] for name in needed})
+            scales = Scales(**{name: arrays[name] for name in Scales.__dataclass_fields__})
             models = Models(layers, config, scales, int(header["horizon"]), errors, tuple(header["sources"]))
             whole &= models.content_hash == header["content_hash"]
             _require_fitting(models)
+        except IlbrlError as error:  # of another version, or edited
+            raise IlbrlError(f"{error}; train the models again") from None
         except (
             KeyError, AttributeError, safetensors.SafetensorError, ValueError, TypeError, RecursionError, OverflowError,
         ) as error:  # fmt: skip

@@ -99,6 +99,8 @@ def in_estimated_quantity(run: Run, candidate: Candidate) -> Mean | None:
     true, scores = candidate.true, run.final
     if true is None or scores is None or run.tuning.gamma is None or run.tuning.reward != "logged":
         return None
+    if run.tuning.horizon is not None and max(true.lengths, default=np.inf) > run.tuning.horizon:
+        return None  # played for longer than the steps that count, and only whole episodes are recorded
     same_discount = scores.discount is not None and np.isclose(scores.discount, run.tuning.gamma)
     episodes = true.returns if run.tuning.gamma == 1 else true.discounted_returns if same_discount else ()
     if not episodes:

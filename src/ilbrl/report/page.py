@@ -105,6 +105,7 @@ def _run(index: int, run: Run, summary: Summary, own: dict[str, Picture]) -> dic
         "true_label": true_label(run),
         "coverage": coverage(run),
         "missed": known_miss(run.tuning),
+        "rivals": any(candidate.rivals for candidate in run.candidates),
         "reveal": command("ilbrl", "tune", "--reveal", run.path),
         "played": any(c.true_return is not None or c.true_score is not None for c in run.candidates),
     }
@@ -126,7 +127,8 @@ def coverage(run: Run) -> str:
     share, reward = found.get("covered_share"), found.get("mean_reward")
     if share is None:
         return ""
-    said = f"Coverage of the expert: {number(100 * share, 0)} % of the expert's steps have other logs close by"
+    steps = f"{number(100 * share, 0)} % of the expert's steps"
+    said = f"Coverage of the expert: {steps} are the nearest expert step of some logged step"
     return f"{said}." if reward is None else f"{said}; the mean intrinsic reward of the logs is {number(reward, 2)}."
 
 

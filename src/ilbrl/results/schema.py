@@ -120,7 +120,10 @@ class ImaginedRecord:
 
 @dataclass(frozen=True)
 class Reference:
-    """The policy behind logs: as logged, and as played with its mean action."""
+    """The policy behind logs: as logged, and as played.
+
+    It plays with its mean or most probable action; the one behind discrete `logs` by its probabilities.
+    """
 
     logged_return: float | None = None
     logged_score: float | None = None
@@ -231,6 +234,7 @@ class TuningRecord:
     estimator: str = "expected_sarsa"
     quantity: str = "discounted value"  # what its numbers are about, in words
     gamma: float | None = None  # of that quantity; 1: the return of an episode
+    horizon: int | None = None  # of that quantity: steps that count; None: all of an episode, or not recorded
     reward: str | None = None  # of that quantity: "logged", or the intrinsic one
     configurations: tuple[TriedSetting, ...] = ()
     chosen: int | None = None

@@ -144,9 +144,16 @@ class Candidate:
 
     @property
     def offline_std_error(self) -> float | None:
-        """Over the same evaluations."""
+        """Over the same evaluations: their spread, divided by the root of their number unless they are rivals."""
         values = self.values(*self.counted, None)
-        return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
+        if len(values) < 2:
+            return None
+        return float(np.std(values, ddof=1)) / (1.0 if self.rivals else float(np.sqrt(len(values))))
+
+    @property
+    def rivals(self) -> bool:
+        """Whether its evaluations are by models, of which one may be right, and are no repetitions."""
+        return any(e.member is not None for e in self.estimates)
 
     @property
     def unsettled_value(self) -> float | None:

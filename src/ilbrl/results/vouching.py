@@ -2,8 +2,8 @@
 
 audit.json has the SHA-256 of study.toml (`study_hash`), of every other file that a report shows (`files`) and of every
 job's job.json (`jobs`), which has those of the job's own files. So a file that was edited afterwards disagrees with the
-audit. final.json, reveal.json and tuning.json are copies of job results, and are also compared with these, where the
-jobs are still there. A report leaves out what disagrees; a study goes on only from what agrees.
+audit. final.json, reveal.json and tuning.json are copies of job results, and are also compared with these, where jobs
+of their purpose are still there. A report leaves out what disagrees; a study goes on only from what agrees.
 
 This finds accidents and edits of single files. Somebody who rewrites the whole folder, audit and jobs included, is not
 found out: nothing here is signed.
@@ -26,8 +26,8 @@ SHOWN = (
     "study.toml", "data.json", "tuning.json", "results.csv", "curves.csv", "values.csv", "selection.json",
     "choices.json", "final.json", "reveal.json",
 )  # fmt: skip
-COPIES = {"final.json": "final-", "reveal.json": "final-", "tuning.json": "calibrate-"}
-"""File → how the id of the job begins whose result it repeats."""
+COPIES = {"final.json": ("final", "final"), "reveal.json": ("final", "reveal"), "tuning.json": ("calibrate", None)}
+"""File → kind and purpose of the job whose result it repeats."""
 
 
 class Vouched(NamedTuple):
@@ -75,37 +75,46 @@ def vouch_for(folder: Path, name: str, audit: Audit) -> Vouched:
 
 def _vouch_copy(folder: Path, name: str, audit: Audit) -> Vouched | None:
     """A copy against the jobs that are still there; None: there is none to compare it with."""
-    own = [path for path in _jobs(folder, COPIES[name]) if _is_whole(path, audit.jobs.get(path.name))]
+    kind, purpose = COPIES[name]
+    own = [path for path in _jobs(folder, kind) if _is_whole(path, audit.jobs.get(path.name), purpose)]
     if not own:
         return None
-    shown = _without_warning(_plain(folder / name))
-    if any(_without_warning(_plain(path / "result.json")) == shown for path in own):
+    shown = _comparable(_plain(folder / name))
+    if any(_comparable(_plain(path / "result.json")) == shown for path in own):
         return Vouched(name, "agrees", "is the result of a job in this folder")
     return Vouched(name, "disagrees", "is not the result of any job in this folder")
 
 
-def _jobs(folder: Path, prefix: str) -> list[Path]:
+def _jobs(folder: Path, kind: str) -> list[Path]:
     try:
-        return sorted(path for path in (folder / "jobs").glob(f"{prefix}*") if path.is_dir())
+        return sorted(path for path in (folder / "jobs").glob(f"{kind}-*") if path.is_dir())
     except OSError:
         return []
 
 
-def _is_whole(job: Path, recorded: str | None) -> bool:
-    """Whether a job's result is what it left: job.json as the audit knows it, result.json as job.json knows it."""
+def _is_whole(job: Path, recorded: str | None, purpose: str | None) -> bool:
+    """Whether a job of this purpose has the result that it left: job.json as the audit knows it, result.json as
+    job.json knows it."""
     if recorded is None or _digest(job / "job.json") != recorded:
         return False
     record = _plain(job / "job.json")
-    files = record.get("files") if isinstance(record, Mapping) else None
-    return isinstance(files, Mapping) and files.get("result.json") == _digest(job / "result.json")
+    inputs, files = (record.get(name) if isinstance(record, Mapping) else None for name in ("inputs", "files"))
+    if not isinstance(inputs, Mapping) or not isinstance(files, Mapping):
+        return False
+    return inputs.get("purpose") == purpose and files.get("result.json") == _digest(job / "result.json")
 
 
-def _without_warning(plain: Any) -> Any:
-    """tuning.json gets warnings about the selected policies after its job is done."""
-    trust = plain.get("trust") if isinstance(plain, Mapping) else None
-    if not isinstance(trust, Mapping):
+def _comparable(plain: Any) -> Any:
+    """Without fields that are null, which a job of an earlier version may lack.
+
+    tuning.json gets warnings about the selected policies after its job is done.
+    """
+    if not isinstance(plain, Mapping):
         return plain
-    return {**plain, "trust": {**trust, "distance_warning": None, "value_warning": None}}
+    told, trust = {name: value for name, value in plain.items() if value is not None}, plain.get("trust")
+    if not isinstance(trust, Mapping):
+        return told
+    return {**told, "trust": {**trust, "distance_warning": None, "value_warning": None}}
 
 
 def _plain(path: Path) -> Any:

@@ -139,6 +139,7 @@ def tuning_record(found: ope.Calibration) -> TuningRecord:
         estimator=found.estimator,
         quantity=str(found.quantity),
         gamma=found.quantity.gamma,
+        horizon=found.quantity.horizon,
         reward=found.quantity.reward,
         configurations=tuple(_tried(number, found) for number in range(len(found.table))),
         chosen=found.chosen,

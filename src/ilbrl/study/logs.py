@@ -185,7 +185,7 @@ def describe(
         splits=parts.sizes(),
         notes=tuple(parts.composition.notes),
         labels=labels,
-        references={role: _reference(study, data) for role, data in logs.items()},
+        references={role: _reference(study, role, data) for role, data in logs.items()},
     )
 
 
@@ -219,15 +219,16 @@ def _returns(data: Dataset) -> np.ndarray:
     return np.zeros(0) if data.rewards is None else data.returns()[data.complete]
 
 
-def _reference(study: Study, data: Dataset) -> Reference:
+def _reference(study: Study, role: str, data: Dataset) -> Reference:
     """Logged return and score, and the true score of the policy behind a built-in log, as the package measured it."""
     returns = _returns(data)
     logged = float(returns.mean()) if len(returns) else None
     score = None if logged is None or study.task is None else envs.normalised_score(study.task, logged)
     behind, _, _ = parse(data.source).where.partition("@")  # other seeds, the same policy
     measured = measured_returns()["policies"].get(behind)
+    played = "stochastic" if role == "logs" and data.discrete else "deterministic"  # as the final evaluation plays it
     return Reference(
         logged_return=logged,
         logged_score=None if score is None else float(score),
-        true_score=None if measured is None else measured["deterministic"]["score_mean"],
+        true_score=None if measured is None else measured[played]["score_mean"],
     )

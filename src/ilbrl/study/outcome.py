@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Sequence
+import re
+from collections.abc import Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 
 from ilbrl import ope
+from ilbrl.agents import AGENTS
 from ilbrl.policy import Policy
 from ilbrl.results.schema import Selection, TuningRecord
 from ilbrl.results.tables import Candidate, ResultRow, all_scores, result_rows, with_scores
@@ -15,12 +16,19 @@ from ilbrl.study import final
 from ilbrl.study.estimator import estimator_of
 from ilbrl.study.session import Session
 
+EXPORTED = re.compile(r"(best|seed\d+)\.safetensors")  # in the folder of an algorithm
+
 
 def export(s: Session, found: Sequence[Candidate], selection: Selection, tuning: TuningRecord) -> Selection:
-    """policies/: all seeds of every selected configuration, and the one to deploy; the selection with their paths."""
-    written = s.folder / ".policies.partial"
-    shutil.rmtree(written, ignore_errors=True)
-    algorithms, overall = dict(selection.algorithms), selection.overall
+    """policies/: all seeds of every selected configuration, and the one to deploy; the selection with their paths.
+
+    Each file replaces its predecessor in one step; only files of earlier selections are removed.
+    """
+    algorithms, overall, kept = dict(selection.algorithms), selection.overall, set[Path]()
+    exported = s.folder / "policies"
+    for place in (exported, *(exported / name for name in AGENTS)):
+        if place.is_symlink() or place.is_file():  # somebody's; what it leads to is left alone
+            place.unlink()
     for c in final.chosen_candidates(found, selection):
         entry = algorithms[c.algorithm]
         assert c.policy is not None
@@ -29,20 +37,27 @@ def export(s: Session, found: Sequence[Candidate], selection: Selection, tuning:
             offline_quantity=tuning.quantity, trust=tuning.trust.verdict if tuning.trust else None,
         )  # fmt: skip
         file = Path(c.algorithm) / f"seed{c.policy_seed}.safetensors"
-        policy.save(written / file)
+        kept.add(policy.save(exported / file))
         algorithms[c.algorithm] = replace(entry, policies=(*entry.policies, f"policies/{file}"))
         if c.policy_seed == entry.best_seed:
-            policy.save(written / c.algorithm / "best.safetensors")
+            kept.add(policy.save(exported / c.algorithm / "best.safetensors"))
             if overall is not None and c.algorithm == overall.algorithm:
-                policy.save(written / "best.safetensors")
+                kept.add(policy.save(exported / "best.safetensors"))
                 overall = replace(overall, policy="policies/best.safetensors")
-    exported = s.folder / "policies"
-    if exported.is_symlink() or exported.is_file():  # somebody's; what it leads to is left alone
-        exported.unlink()
-    shutil.rmtree(exported, ignore_errors=True)  # killed in between, the next run makes it again
-    if written.exists():
-        written.rename(exported)
+    _remove_earlier(exported, kept)
     return replace(selection, algorithms=algorithms, overall=overall)
+
+
+def _remove_earlier(exported: Path, kept: Set[Path]) -> None:
+    """The policies that an earlier selection exported, and folders that are empty then; what else is there stays."""
+    folders = [exported / name for name in AGENTS]
+    own = (file for folder in folders for file in folder.glob("*.safetensors") if EXPORTED.fullmatch(file.name))
+    for file in {*own, exported / "best.safetensors"} - kept:
+        if file.is_file():
+            file.unlink()
+    for folder in (*folders, exported):
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
 
 
 def warned(tuning: TuningRecord, found: Sequence[Candidate], selection: Selection) -> TuningRecord:

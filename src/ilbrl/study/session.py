@@ -238,10 +238,12 @@ def _tell_dashboards(s: Session, job: Job) -> None:
     members = [m.policy.removesuffix(".safetensors") for m in read_trained(result).members]
     if (committee := job.inputs["committee"]) > 1:
         members = [f"{member}-training{number}" for member in members for number in range(committee)]
+    records = [json.loads(line) for line in (result / "metrics.jsonl").read_text().splitlines()] if s.dashboards else []
+    records.sort(key=lambda record: record["update"])  # Weights & Biases takes no earlier update after a later one
     for name in s.dashboards:
         with DASHBOARDS[name](s.folder / name, f"{job.inputs['algorithm']}-{job.id[-8:]}", members) as log:
-            for line in (result / "metrics.jsonl").read_text().splitlines():
-                log(json.loads(line))
+            for record in records:
+                log(record)
 
 
 def note(folder: Path, line: str) -> None:
