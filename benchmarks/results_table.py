@@ -41,6 +41,8 @@ TASKS_SHOWN = ["hopper", "halfcheetah", "walker2d", "ant"]
 def measure(task: str, agent: str, expert_episodes: int, logs: str, args: argparse.Namespace) -> dict:
     expert = ilbrl.load(f"{task}/expert:{expert_episodes}ep", quiet=True)
     data = ilbrl.load(f"{task}/{LOGS[logs]}:{args.rows - len(expert)}steps", quiet=True)
+    logged = normalised_score(task, data.returns()[data.complete])
+    assert logged is not None  # of a task whose scores are shown
     config = _config(agent, args)
     started = time.monotonic()
     learned = ilbrl.fit(agent, expert, data, config=config, seeds=args.seeds, updates=args.updates)
@@ -48,7 +50,7 @@ def measure(task: str, agent: str, expert_episodes: int, logs: str, args: argpar
     played = rollout_all(learned.policies, task, args.episodes, seed=12345, workers=args.workers)
     return {
         "task": task, "agent": agent, "expert_episodes": expert_episodes, "logs": logs,
-        "logs_score": float(np.mean(normalised_score(task, data.returns()[data.complete]))),
+        "logs_score": float(logged.mean()),
         "scores": [r.score for r in played],
         "config": asdict(config), "diverged_at": learned.fitted.diverged_at.tolist(), "updates": args.updates,
         "episodes": args.episodes, "dtype": args.dtype, "training_seconds": trained - started,
