@@ -361,7 +361,7 @@ def test_what_began_on_a_gpu_goes_on_elsewhere_with_the_same_models(tmp_path, mo
 
 def test_a_folder_of_an_earlier_version_gets_a_way_out(tmp_path):
     (tmp_path / "study.toml").write_text('[data]\nexploratory = "logs.npz"\n')
-    with pytest.raises(IlbrlError, match=r"write data\.logs instead.*continue it with that one .*or use another folder"):
+    with pytest.raises(IlbrlError, match=r"write data\.logs instead.*continue it with that one .* another folder"):
         session.claim(tmp_path, Study(), change=False)
 
 
