@@ -255,6 +255,7 @@ def test_log_lines_repeated_after_a_crash_are_replaced(tmp_path):
     assert [(line["update"], line["loss"]) for line in lines] == [(10, [1.0]), (20, [2.0]), (30, [2.0])]
 
 
+@pytest.mark.slow
 def test_members_are_spread_over_devices(tmp_path):
     """Three virtual devices, four members: padded, sharded, and the same result as on one device, which may go on."""
     script = textwrap.dedent("""

@@ -19,6 +19,7 @@ def imagining(tiny):
     return replace(tiny, search=replace(tiny.search, configurations=1), training=asked)
 
 
+@pytest.mark.slow
 def test_imagined_steps_are_made_once_and_learned_from_by_whom_the_study_names(imagining, tmp_path, done):
     imagining.run(tmp_path / "run", quiet=True)
     kinds = [kind for kind, _ in done]

@@ -155,6 +155,7 @@ def test_a_study_in_a_file_reads_its_logs_alike(tmp_path):
     assert Study.load(tmp_path / "study.toml") == study
 
 
+@pytest.mark.slow
 def test_closeness_may_count_although_the_logs_have_rewards(files, tmp_path):
     """Asked for later in the same folder, it values again and trains nothing again."""
     logs = ["--expert", f"{files}/expert.npz", "--logs", f"{files}/medium.npz"]
