@@ -1,6 +1,7 @@
 """`ilbrl models`: from logs to models on disk, and policies rolled out in them."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -79,3 +80,13 @@ def test_the_errors_go_into_a_figure_alone(tmp_path, capsys):
     assert "errors.doc: is no figure; name a file that ends in .png" in capsys.readouterr().err
     assert main(["models", "inspect", str(file), "--figure", str(tmp_path / "errors.png")]) == 2
     assert "linear.models records no errors of its models" in capsys.readouterr().err
+
+
+def test_models_of_broken_logs_are_not_trained(quick, tmp_path, capsys):
+    """Named by file, field and row, before any model is trained on them."""
+    logs = linear_logs()
+    observations = np.where(np.arange(len(logs))[:, None] == 7, np.nan, logs.observations)
+    save(replace(logs, observations=observations), tmp_path / "bad.npz")
+    assert main(["models", "train", "--logs", str(tmp_path / "bad.npz"), "--out", str(tmp_path / "m"), "--quiet"]) == 2
+    assert "bad.npz: observations: NaN in 1 row (first: row 7" in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "m").exists()

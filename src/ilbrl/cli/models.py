@@ -14,7 +14,7 @@ from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional, UseAppend
 
 from ilbrl.base.errors import IlbrlError, printable
 from ilbrl.base.records import to_plain
-from ilbrl.cli.named import load_both, load_named, refuse_input
+from ilbrl.cli.named import load_both, load_named, refuse_input, warn_about
 from ilbrl.data import Reading
 from ilbrl.data.benchmark import find_policy
 from ilbrl.learning.config import check_value
@@ -72,6 +72,8 @@ def train(
     check_value("members", int, members, "--members")
     refuse_input(out, logs, expert)
     sets = [load_named(logs, reading, quiet)] if expert is None else load_both(expert, logs, reading, quiet)
+    rewarded = all(data.rewards is not None for data in sets)  # else models learn no reward
+    warn_about(sets[-1], None if expert is None else sets[0], "evaluation" if rewarded else "imitation")
     workplace = out.with_name(f".{out.name}.training")
     learned = models.train(
         sets,
