@@ -96,6 +96,14 @@ def test_the_learning_curves(page):
     assert max(apart) < 0.55
 
 
+def test_what_the_papers_hyper_parameters_reach():
+    entries = [e for task in TASKS for e in read_json(DOCS / "results" / "learning" / f"{task}.json")]
+    last = {e["task"]: (np.array(e["scores"][-1]), e) for e in entries if e["variant"] == "paper"}
+    said = {task: f"{s.mean():.1f} ± {1.96 * s.std(ddof=1) / np.sqrt(len(s)):.1f}" for task, (s, _) in last.items()}
+    assert f"reach {said['hopper']} on hopper and {said['halfcheetah']} on halfcheetah" in flat("docs/results.md")
+    assert min(last["walker2d"][1]["diverged_at"]) >= 0  # all six
+
+
 def test_the_speed_of_the_kernels():
     page, folder = (DOCS / "performance.md").read_text(), DOCS / "results" / "speed"
     assert set(kernel_speed.table(folder / "profile.json")) <= set(page.splitlines())
