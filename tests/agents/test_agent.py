@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from ilbrl.agents import AGENTS, bc, td3bc
-from ilbrl.agents.agent import Agent, best_ahead, prepare
+from ilbrl.agents.agent import Agent, prepare
 from ilbrl.agents.fit import fit
+from ilbrl.agents.weights import BY_REWARD, Weighing, best_ahead
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset, concatenate
 from ilbrl.learning import nets
@@ -132,6 +133,9 @@ def test_a_discriminator_never_learns_longer_than_its_agent():
 def test_labels_survive_a_file(tmp_path):
     LABELS.save(tmp_path / "labels.npz")
     found = Labels.load(tmp_path / "labels.npz")
+    assert found.of_state is None
+    replace(LABELS, of_state=LABELS.distance / 2).save(tmp_path / "labels.npz")
+    np.testing.assert_array_equal(Labels.load(tmp_path / "labels.npz").of_state, LABELS.distance / 2)
     for name in ("reward", "distance", "nearest"):
         np.testing.assert_array_equal(getattr(found, name), getattr(LABELS, name))
     assert (found.d_max, found.expert_rows, found.compared) == (LABELS.d_max, 40, "step")
@@ -141,6 +145,7 @@ def test_labels_survive_a_file(tmp_path):
         ({"distance": -LABELS.distance}, "distance: not all at least 0"),
         ({"nearest": LABELS.nearest + 40}, "nearest: not the numbers of expert rows"),
         ({"expert_rows": 10**6}, "do not fit together"),
+        ({"of_state": np.zeros(3)}, "of_state: not a distance for every row"),
     ):
         replace(LABELS, **change).save(tmp_path / "labels.npz")
         with pytest.raises(IlbrlError, match=rf"labels\.npz: not a file of labels \(.*{said}"):
@@ -160,6 +165,53 @@ def test_the_best_reward_ahead_stays_within_an_episode():
     assert best[9] == 0  # the next row is another episode's
     np.testing.assert_array_equal(best_ahead(data, rewards, 0), rewards)
     np.testing.assert_array_equal(best_ahead(data, rewards, 500)[10:], [1.0] + [0.7] * 9)
+
+
+def test_a_row_counts_less_whose_action_is_to_blame_for_its_distance():
+    """w = r · (d(s) / d(s, a))^p, against brute force in float64; what is known is not searched again."""
+    rows, spec = UNION, Spec.of(UNION)
+    states, actions = spec.standardise(rows.observations).astype(float), spec.encode_actions(rows.actions).astype(float)
+    of_state = np.linalg.norm(states[:, None] - states[None, :40], axis=-1)
+    of_step = np.hypot(of_state, np.linalg.norm(actions[:, None] - actions[None, :40], axis=-1))
+    d_state, d_step = of_state.min(1), of_step.min(1)
+    share = np.where(d_step == 0, 1, d_state / np.where(d_step == 0, 1, d_step))
+    assert (share[:40] == 1).all()
+    assert share[40:].max() < 1
+    configs = [AGENTS["ilbrl"].Config(agreement=p) for p in (0.0, 2.0)]
+    rewards = np.stack([LABELS.reward, LABELS.reward])
+    for labels in (LABELS, replace(LABELS, of_state=d_state), replace(LABELS, compared="transition"), None):
+        found = BY_REWARD.weigh(Weighing(EXPERT, OTHERS, rows, spec, rewards, configs, labels))
+        np.testing.assert_array_equal(found[0], LABELS.reward)
+        np.testing.assert_allclose(found[1], LABELS.reward * share**2, rtol=1e-5)
+
+
+def test_an_expert_that_chose_otherwise_in_the_same_state_leaves_nothing_to_clone():
+    """Discrete actions: 0 where the expert has been in this very state, or where it never takes the action."""
+    states = np.array([[0.0], [1.0], [0.0], [0.5], [0.0], [4.0]], np.float32)
+    never = np.zeros(6, bool)
+    data = Dataset(states, np.array([0, 0, 1, 1, 0, 2]), states, never, never, action_names=("a", "b", "c"))
+    expert, others = data.transitions(0, 3), data.transitions(3, 6)
+    cfg = AGENTS["ilbrl"].Config(agreement=1.0)
+    made = prepare(AGENTS["ilbrl"], expert, others, [cfg], [0], quiet=True).feed.shared
+    np.testing.assert_allclose(made["weights"][:3], made["rewards"][:3])
+    np.testing.assert_allclose(made["weights"][3], made["rewards"][3], rtol=1e-6)  # both neighbours are as far
+    assert made["weights"][4] == 1  # the expert's own step
+    assert made["weights"][5] == 0
+
+
+def test_members_that_weigh_otherwise_read_columns_of_their_own():
+    cfg = replace(AGENTS["ilbrl"].presets["default"], **SMALL)
+    configs = [replace(cfg, agreement=p) for p in (0.0, 2.0, 0.0)]
+    feed = prepare(AGENTS["ilbrl"], EXPERT, OTHERS, configs, [0, 0, 1], quiet=True).feed
+    assert (list(feed.own_of or ()), feed.own["weights"].shape, feed.own["rewards"].shape) == (
+        [0, 1, 0],
+        *[(2, 140)] * 2,
+    )
+    together = fit("ilbrl", EXPERT, OTHERS, config=configs[:2], updates=20, quiet=True)
+    for one, policy in zip(configs, together.policies):
+        alone = fit("ilbrl", EXPERT, OTHERS, config=one, updates=20, quiet=True)
+        np.testing.assert_allclose(policy.layers[0][0], alone.policies[0].layers[0][0], atol=1e-4)
+    assert not np.allclose(*(policy.layers[0][0] for policy in together.policies), atol=1e-6)
 
 
 def test_members_of_one_population_have_their_own_shares():

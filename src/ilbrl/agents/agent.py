@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from ilbrl.agents.weights import Weighing, Weight
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset, concatenate, same_choices
 from ilbrl.learning import batches as feeding
 from ilbrl.learning import nets
 from ilbrl.learning.batches import Feed, Shares
-from ilbrl.learning.config import config
 from ilbrl.learning.population import Learner
 from ilbrl.learning.spec import Spec
 from ilbrl.rewards import Labelling, Labels, Logits, Reward, Rewarded
@@ -38,13 +38,6 @@ class Solver(NamedTuple):
     needs: Callable[[Any], Sequence[str]] = lambda cfg: ()
     """configuration → the columns that it reads beside the usual ones: next_actions, initial_observations."""
     head: Mapping[str, Any] = {}  # what `Policy` must know of a stochastic actor
-
-
-class Weight(NamedTuple):
-    """How much the cloning of each row counts."""
-
-    Config: type
-    weigh: Callable[[Dataset, np.ndarray, Any], np.ndarray]  # (rows, [N] rewards, configuration) → [N], none negative
 
 
 @dataclass(frozen=True)
@@ -93,31 +86,6 @@ class Agent:
             raise TypeError(f"agent {self.name}: weights are made of rewards, and it has none")
 
 
-# --- weights ----------------------------------------------------------------------------------------------------------
-
-
-@config
-class RewardWeight:
-    """Settings of `BY_REWARD`."""
-
-    weight_horizon: int = 0
-    """A row counts as much as the best reward within so many following steps of its episode; 0: as its own reward, as
-    in the paper. With a horizon, steps that lead back to the expert are cloned too (the idea of ILID, Yue et al. 2024,
-    who select such steps instead of weighting them)."""
-
-
-def best_ahead(data: Dataset, rewards: np.ndarray, horizon: int) -> np.ndarray:
-    """[N] the largest reward among a row and the `horizon` rows that follow it in its episode."""
-    best = rewards.copy()
-    for step in range(1, min(horizon, len(data) - 1) + 1):
-        same = data.episode_of[step:] == data.episode_of[:-step]
-        best[:-step] = np.where(same, np.maximum(best[:-step], rewards[step:]), best[:-step])
-    return best
-
-
-BY_REWARD = Weight(RewardWeight, lambda data, rewards, cfg: best_ahead(data, rewards, cfg.weight_horizon))
-
-
 # --- what is made of the logs before training -------------------------------------------------------------------------
 
 
@@ -164,20 +132,24 @@ def prepare(
         made = Rewarded(_per_row("reward", reward, rows), absorbing=absorbing)
     elif agent.reward is not None:
         made = agent.reward.label(Labelling(expert, logs, spec, configs, seeds, updates, labels, quiet))
-    shared, own = feeding.transitions(rows, spec), {}
+    shared, own, own_of, learned = feeding.transitions(rows, spec), {}, None, {}
     if made is not None:
         _require_within_bounds(agent, configs, made.rewards)
-        (shared if made.set_of is None else own)["rewards"] = made.rewards
+        by_settings = weight is None and agent.weight is not None
+        sets = _sets(made, configs, agent.weight if by_settings else None)
+        columns = {"rewards": np.atleast_2d(made.rewards)[sets.rewards]}
         if made.absorbing is not None:
-            (shared if made.set_of is None else own)["absorbing"] = made.absorbing
+            columns["absorbing"] = np.atleast_2d(made.absorbing)[sets.rewards]
+        if by_settings:
+            asked = Weighing(expert, logs, rows, spec, columns["rewards"], sets.configs, made.labels)
+            columns["weights"] = _not_negative(agent, agent.weight.weigh(asked))
+        if sets.of_member is None:
+            shared |= {name: column[0] for name, column in columns.items()}
+        else:
+            own, own_of = columns, sets.of_member
+        learned = made.identity
     if weight is not None:
         shared["weights"] = _not_negative(agent, _per_row("weight", weight, rows))
-    elif agent.weight is not None and made is not None:
-        weights = [agent.weight.weigh(rows, one, cfg) for one in np.atleast_2d(made.rewards)]
-        (shared if made.set_of is None else own)["weights"] = _not_negative(
-            agent, weights[0] if made.set_of is None else np.stack(weights)
-        )
-    own_of, learned = (None, {}) if made is None else (made.set_of, made.identity)
     given = {name: _digest(shared[name]) for name, one in (("rewards", reward), ("weights", weight)) if one is not None}
     return Prepared(
         spec,
@@ -186,6 +158,26 @@ def prepare(
         None if made is None else made.labels,
         {**learned, **given},
     )
+
+
+class Sets(NamedTuple):
+    """The columns that members read: one set for each way of rewarding and weighing."""
+
+    of_member: list[int] | None  # [P] which of the G sets; None: there is one for all
+    rewards: list[int]  # [G] number of its rewards
+    configs: list[Any]  # [G] what it is weighed by
+
+
+def _sets(made: Rewarded, configs: Sequence[Any], weight: Weight | None) -> Sets:
+    """weight: None: it is not made of the rewards, so that members do not differ in it."""
+    settings = [] if weight is None else [f.name for f in fields(weight.Config)]
+    rewards_of = made.set_of if made.set_of is not None else [0] * len(configs)
+    kinds = [(one, *(getattr(cfg, name) for name in settings)) for one, cfg in zip(rewards_of, configs)]
+    distinct = list(dict.fromkeys(kinds))
+    first = [kinds.index(kind) for kind in distinct]
+    alike = made.set_of is None and len(distinct) == 1
+    of_member = None if alike else [distinct.index(kind) for kind in kinds]
+    return Sets(of_member, [kind[0] for kind in distinct], [configs[i] for i in first])
 
 
 def _feed(

@@ -23,7 +23,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ilbrl.agents import td3bc, td3bc_discrete
-from ilbrl.agents.agent import BY_REWARD, Agent, RewardWeight
+from ilbrl.agents.agent import Agent
+from ilbrl.agents.weights import BY_REWARD, RewardWeight
 from ilbrl.learning.batches import Shares
 from ilbrl.learning.config import config
 from ilbrl.rewards import soft_support

@@ -101,6 +101,22 @@ def label(
     return Labels(soft_reward(distance, d_max), distance, number, d_max, len(expert))
 
 
+def state_distances(expert: Dataset, logs: Dataset, spec: Spec, quiet: bool = False) -> np.ndarray:
+    """[N] float64 min over D_E of ‖s − s′‖₂, standardised and whatever the action; 0 for the expert's rows."""
+    return label(expert, logs, lambda data: spec.standardise(data.observations), quiet).distance
+
+
+def agreement(labels: Labels) -> np.ndarray:
+    """[N] float64 in [0, 1]: the share of its distance that a step owes to its state, d(s) / d(s, a).
+
+    Near 0: the expert has been here, and did something else. 1: the action is as near as any could be, or it is the
+    expert's own.
+    """
+    assert labels.of_state is not None
+    nowhere = labels.distance == 0
+    return np.where(nowhere, 1.0, np.minimum(labels.of_state / np.where(nowhere, 1.0, labels.distance), 1.0))
+
+
 def _finite_features(data: Dataset, features: FeatureMap, rows: int) -> Iterator[np.ndarray]:
     """[rows, D] features, block after block."""
     for number, block in enumerate(data.blocks(rows)):
