@@ -11,7 +11,7 @@ with several seeds, and valued by each estimator. A process of its own plays the
 the table. Kinds of estimates differ in what they see:
 
     demonstrations  the expert episodes that were trained on and those logs, and nothing else
-    no rewards      the same without any reward
+    no rewards      the same, every reward withheld: closeness to the expert is valued
     expert logs     200,000 further steps of the expert and the logs that were trained on
     sarsa           the same, for Expected SARSA at its default settings instead of rollouts in models
 
@@ -149,6 +149,8 @@ def value(
     if path.exists():
         return
     candidates = _read(cell / "candidates.json")["candidates"]
+    if kind == "no rewards":
+        demonstrations, logs = (replace(data, rewards=None) for data in (demonstrations, logs))
     policies: dict[str, Any] = {c["policy"]: ilbrl.Policy.load(cell / c["policy"]) for c in candidates}
     task = cell.name.rsplit("-", 1)[0]
     if kind != "sarsa":
@@ -157,7 +159,6 @@ def value(
         {"expert": unseen if kind in ("expert logs", "sarsa") else demonstrations, "logs": logs},
         initial_observations=logs.initial_observations,
         demonstrations=demonstrations,
-        intrinsic=kind == "no rewards",
     )
     started = time.monotonic()
     estimator = ope.ESTIMATORS["expected_sarsa" if kind == "sarsa" else "models"]

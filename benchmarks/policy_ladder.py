@@ -41,9 +41,7 @@ def main() -> None:
     parser.add_argument("--estimator", default=ope.DEFAULT, choices=list(ope.ESTIMATORS))
     parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE", help="settings of the estimator")
     parser.add_argument("--seeds", type=int, help="by default what suits the estimator")
-    parser.add_argument(
-        "--intrinsic", action="store_true", help="withhold the rewards: closeness to the expert instead"
-    )
+    parser.add_argument("--intrinsic", action="store_true", help="value closeness to the expert instead of the rewards")
     args = parser.parse_args()
     for task in args.tasks:
         record = climb(task, args)

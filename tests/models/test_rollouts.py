@@ -117,6 +117,24 @@ def loosened(exact):
     return replace(exact, scales=replace(exact.scales, high_disagreement=np.float32(1.0)))
 
 
+def test_a_score_leaves_the_reward_beside_it():
+    """The same episodes by both: the score is what is valued and penalised, the learned reward is told too."""
+    dying = exact_models(members=3, shift=0.1, end_bias=-0.7)
+    options = {"horizon": 8, "gamma": 0.9, "penalty": 0.0}
+    by_reward = play([steady(0.3)], dying, **options)
+    by_score = play([steady(0.3)], dying, **options, score=lambda s, a: 0 * s[..., 0] + 1)
+    np.testing.assert_array_equal(by_reward.rewarded, by_reward.unpenalised)
+    np.testing.assert_allclose(by_score.rewarded, by_reward.rewarded, rtol=1e-5)
+    assert (by_score.returns <= by_score.lengths).all()
+    assert (np.abs(by_score.returns - by_score.rewarded) > 0.01).all()
+    bare = replace(dying, config=replace(dying.config, rewards=False))
+    *hidden, last = dying.layers
+    last = {name: np.delete(array, 2, -1) for name, array in last.items()}  # without the reward among the outputs
+    alone = play([steady(0.3)], replace(bare, layers=(*hidden, last)), **options, score=lambda s, a: 0 * s[..., 0] + 1)
+    assert np.isnan(alone.rewarded).all()
+    np.testing.assert_allclose(alone.returns, by_score.returns, rtol=1e-5)
+
+
 @pytest.mark.parametrize("lowest", [-2.0, 0.5])
 def test_a_policy_whose_first_steps_are_strange_is_played_no_further(lowest):
     exact = exact_models(members=2, shift=2.0)  # a disagreement of 1 / √2 in every step, the limit is 0.75 · 0.9
@@ -127,6 +145,9 @@ def test_a_policy_whose_first_steps_are_strange_is_played_no_further(lowest):
     assert (stopped.lengths == 10).all()
     ten = play([steady(0.9)], loosened(strict), horizon=10)
     np.testing.assert_allclose(stopped.returns, ten.returns + 20 * min(lowest, 0.0), rtol=1e-4)
+    scored = play([steady(0.9)], strict, horizon=30, score=lambda s, a: 0.0 * s[..., 0] + 1.0)
+    np.testing.assert_allclose(scored.unpenalised, 10, rtol=1e-6)  # closeness is never negative: the rest is worth 0
+    np.testing.assert_allclose(scored.rewarded, stopped.unpenalised, rtol=1e-4)
     assert (play([steady(0.9)], loosened(strict), horizon=30).lengths == 30).all()
 
 

@@ -98,6 +98,28 @@ def test_logs_without_rewards_rank_the_same(linear, evidence, workplace):
     assert 25 >= found["good"].value > found["weak"].value + 1
 
 
+def test_closeness_tells_the_return_of_the_same_rollouts(found, evidence, workplace, monkeypatch):
+    """Where the logs carry rewards: the very models that value by reward serve, and their values stand beside."""
+    held_out = evidence.held_out
+    close = ope.Evidence.of(evidence.logs, held_out=held_out, intrinsic=True)
+    assert close.logs["logs"].rewards is not evidence.logs["logs"].rewards
+    monkeypatch.setattr(models, "train", None)
+    both = ope.estimate({"weak": linear_policy(0.1)}, close, "models", CONFIG, [0], workplace=workplace, quiet=True)
+    assert both.quantity.reward == "intrinsic"
+    assert both["weak"].task_return == pytest.approx(found[0]["weak"].value, rel=1e-4)
+    assert both["weak"].value > 0
+    assert found[0]["weak"].task_return is None
+    rest = close.without("logs")
+    assert rest is not None
+    assert set(rest.with_rewards) == {"expert"}
+
+
+def test_rewards_that_are_not_all_there_are_not_learned(evidence):
+    for rewards in (None, np.full(len(evidence.logs["logs"]), np.nan)):
+        logs = evidence.logs | {"logs": replace(evidence.logs["logs"], rewards=rewards)}
+        assert not ope.Evidence.of(logs, intrinsic=True).with_rewards
+
+
 def test_known_policies_are_also_valued_without_their_own_logs(evidence, workplace):
     known = [
         ope.Known("expert", linear_policy(0.8), evidence.held_out["expert"], "mean", "expert"),

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from ilbrl.agents import AGENTS, bc
-from ilbrl.agents.agent import BY_REWARD, Agent, RewardWeight
+from ilbrl.agents.agent import Agent
+from ilbrl.agents.weights import BY_REWARD, RewardWeight
 from ilbrl.learning.batches import Shares
 from ilbrl.learning.config import config
 from ilbrl.rewards import soft_support

@@ -166,6 +166,8 @@ def test_closeness_may_count_although_the_logs_have_rewards(files, tmp_path):
         assert main(["tune", *logs, *options, *asked, "--out", str(tmp_path), "--quiet"]) in (0, 1)
         tuning, jobs = read_json(tmp_path / "tuning.json"), {path.name for path in (tmp_path / "jobs").iterdir()}
         found[tuning["reward"]] = tuning["quantity"], {job for job in jobs if job.startswith(("label", "train"))}
+        beside = [c.task_return for c in read_run(tmp_path).candidates if not c.diverged]
+        assert all(value is None for value in beside) == (not asked)
     (of_rewards, trained), (of_closeness, trained_then) = found["logged"], found["intrinsic"]
     assert of_rewards == "mean return of an episode of at most 20 steps"
     assert of_closeness.startswith("mean closeness to the expert, summed over the steps of an episode")

@@ -135,14 +135,14 @@ def prepare(
     shared, own, own_of, learned = feeding.transitions(rows, spec), {}, None, {}
     if made is not None:
         _require_within_bounds(agent, configs, made.rewards)
-        by_settings = weight is None and agent.weight is not None
-        sets = _sets(made, configs, agent.weight if by_settings else None)
+        weigher = agent.weight if weight is None else None
+        sets = _sets(made, configs, weigher)
         columns = {"rewards": np.atleast_2d(made.rewards)[sets.rewards]}
         if made.absorbing is not None:
             columns["absorbing"] = np.atleast_2d(made.absorbing)[sets.rewards]
-        if by_settings:
+        if weigher is not None:
             asked = Weighing(expert, logs, rows, spec, columns["rewards"], sets.configs, made.labels)
-            columns["weights"] = _not_negative(agent, agent.weight.weigh(asked))
+            columns["weights"] = _not_negative(agent, weigher.weigh(asked))
         if sets.of_member is None:
             shared |= {name: column[0] for name, column in columns.items()}
         else:

@@ -250,6 +250,7 @@ def _as_json(found: ope.Evaluated, estimates: ope.Estimates, judged: Calibrated)
             "distance": estimate.distance,
             "length": estimate.length,
             "gain": estimate.gain,
+            "task_return": estimate.task_return,
         }
         for name, estimate in estimates.policies.items()
     }

@@ -70,6 +70,11 @@ def _evaluation_lines(found: dict[str, Any], calibrated_here: bool) -> list[str]
         for name, entry in found["policies"].items()
         if entry.get("gain")
     ]
+    lines += [
+        f"{name}: in the same rollouts the return by the logs' rewards is {entry['task_return']:.4g}"
+        for name, entry in found["policies"].items()
+        if entry.get("task_return") is not None
+    ]
     lines += [f"note: {note}" for note in found["notes"]]
     lines += [f"warning: {said}" for said in found["warnings"]]
     if found["trust_withheld"]:

@@ -190,6 +190,9 @@ def _scoreboard(result: StudyResult) -> list[str]:
         lines.append(_row(f"({name})", number(known.estimate), _number(known.truth), _number(true)))
     if result.tuning.quantity:
         lines.append(f"Offline value: {result.tuning.quantity}.")
+    returns = {name: entry.task_return for name, entry in result.selection.algorithms.items()}
+    if told := [f"{name} {number(value)}" for name, value in returns.items() if value is not None]:
+        lines.append(f"Return by the logs' rewards in the same imagined episodes: {', '.join(told)}.")
     return [*lines, *(score_notes([final.task or ""]) if scored else [])]
 
 

@@ -13,9 +13,9 @@ perfect course of events keeps upright falls. The same ε meets every policy. e_
 user's function. Numbers that take few values in the logs (ordinal) take the nearest of them after every step. Flags and
 one-hot numbers take the values of a pattern (`models.scales`) that is drawn by its predicted chance, with the same luck
 for every policy. A step that may end the episode earns its reward and its last reward, each with its chance, where the
-models learned these apart. The learned reward is clipped to what the logs show; a `score` of states and actions may
-take its place, where logs carry no rewards. Where episodes end in an absorbing state that earns on (`arrival`), the
-chance of an end earns that for all steps that are left.
+models learned these apart. The learned reward is clipped to what the logs show. A `score` of states and actions may
+take its place; what the learned reward comes to is then counted beside it. Where episodes end in an absorbing state
+that earns on (`arrival`), the chance of an end earns that for all steps that are left.
 
 A member plays alone. Where models are small, each has faults of its own that end episodes which last in truth: then
 rollout k may follow the mean of all members but k (`averaged`), in which such faults are smaller.
@@ -69,6 +69,7 @@ class Imagined(NamedTuple):
     disagreement: np.ndarray  # mean over the steps, in medians of the held-out rows
     outside: np.ndarray  # share of the steps whose state had to be clipped to the range of the logs
     strange: np.ndarray  # 1 where the first steps were too unlike the logs to be played on, else 0
+    rewarded: np.ndarray  # `unpenalised` by the learned reward, also where a score has its place; NaN: none was learned
 
     @property
     def values(self) -> np.ndarray:
@@ -113,7 +114,7 @@ def rollout(
     horizon: steps; by default the logs' own time limit.
     penalty: c, standard deviations of the logged rewards that a step loses per unit of disagreement.
     noise: κ, share of the models' own error that is added to every step.
-    score: rewards a step instead of the learned reward; needed where the logs carry none.
+    score: values a step instead of the learned reward; needed where the logs carry none.
     arrival: rewards every step that is left after the end of an episode; by default nothing does.
     end: True: the learned end of episodes; False: they last to the horizon; or the user's own function.
     sampled: draw actions of stochastic policies instead of taking their mean, or the most probable.
@@ -182,13 +183,14 @@ def _require_fitting(name: str, policy: Policy, models: Models) -> None:
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _play(shape, game, stacked, key, constants, starts, penalty, noise, gamma):
-    """[6, P, K, M] the fields of `Imagined`."""
+    """[7, P, K, M] the fields of `Imagined`."""
     members, count = len(constants["layers"][0]["w"]), len(starts)
     _, reward_std, reward_low, _ = constants["reward"]
     policies, obs_dim = len(stacked.obs_mean), starts.shape[-1]
     batch = (policies, members, count)
     too_strange = STRANGE * constants["high_disagreement"] / constants["typical_disagreement"]
-    least = jnp.minimum(reward_low, 0.0) if game.score is None else 0.0
+    lowest = jnp.minimum(reward_low, 0.0) if game.config.rewards else jnp.nan
+    least = jnp.stack([lowest] * 3 if game.score is None else [0.0, 0.0, lowest])[:, None, None, None]
     discounts = gamma ** jnp.arange(game.horizon)
     remaining = jnp.sum(discounts[FIRST_STEPS:])
     left = jnp.append(jnp.cumsum(discounts[::-1])[::-1][1:], 0.0)  # discounted steps after each
@@ -228,27 +230,24 @@ def _play(shape, game, stacked, key, constants, starts, penalty, noise, gamma):
             survives = ~game.end(state, actions, within)
         else:
             survives = jax.nn.sigmoid(-own[..., -1]) if game.learned_end else 1.0
-        if game.score is None:
-            reward = in_units(own[..., obs_dim], constants["reward"])
-            if game.config.end_rewards:
-                reward += (1 - survives) * (in_units(own[..., obs_dim + 1], constants["end_reward"]) - reward)
-            unit = reward_std
-        else:
-            reward, unit = game.score(standard, scaled), SCORE_UNIT
+        reward = in_units(own[..., obs_dim], constants["reward"]) if game.config.rewards else jnp.full(batch, jnp.nan)
+        if game.config.end_rewards:
+            reward += (1 - survives) * (in_units(own[..., obs_dim + 1], constants["end_reward"]) - reward)
+        worth, unit = (reward, reward_std) if game.score is None else (game.score(standard, scaled), SCORE_UNIT)
         clipped = (within != following).any(-1)
-        gained = jnp.stack([reward - penalty * unit * doubt, reward, jnp.ones(batch), doubt, clipped * 1.0])
-        weights = jnp.stack([discount, discount, 1.0, 1.0, 1.0])[:, None, None, None]
+        gained = jnp.stack([worth - penalty * unit * doubt, worth, reward, jnp.ones(batch), doubt, clipped * 1.0])
+        weights = jnp.stack([discount, discount, discount, 1.0, 1.0, 1.0])[:, None, None, None]
         totals = totals + alive * weights * gained
         if game.arrival is not None:
             totals = totals.at[:2].add(alive * (1 - survives) * game.arrival(standard) * left[t])
         alive = alive * survives
-        mean_doubt = (totals[3] / totals[2]).mean(-1, keepdims=True)
+        mean_doubt = (totals[4] / totals[3]).mean(-1, keepdims=True)
         stopped = 1.0 * (mean_doubt > too_strange) * (t == FIRST_STEPS - 1)
-        totals = totals.at[:2].add(alive * stopped * least * remaining)
+        totals = totals.at[:3].add(alive * stopped * least * remaining)
         return (within, alive * (1 - stopped), discount * gamma, totals, strange + stopped), None
 
     state = jnp.broadcast_to(starts, (*batch, obs_dim))
-    carry = (state, jnp.ones(batch), jnp.ones(()), jnp.zeros((5, *batch)), jnp.zeros(batch))
+    carry = (state, jnp.ones(batch), jnp.ones(()), jnp.zeros((6, *batch)), jnp.zeros(batch))
     (_, _, _, totals, strange), _ = jax.lax.scan(one, carry, jnp.arange(game.horizon))
-    lengths = totals[2]
-    return jnp.stack([totals[0], totals[1], lengths, totals[3] / lengths, totals[4] / lengths, strange])
+    lengths = totals[3]
+    return jnp.stack([totals[0], totals[1], lengths, totals[4] / lengths, totals[5] / lengths, strange, totals[2]])

@@ -35,6 +35,8 @@ class Estimate:
     distance: float = float("nan")  # how far the policy leads from what the estimator learned from, in its own measure
     length: float = float("nan")  # mean steps of its episodes, where the estimator plays them
     gain: Gain | None = None  # over the logs' own episodes from the same initial observations; None: not known
+    task_return: float | None = None
+    """What the same episodes earn of the task's rewards, where closeness is valued and the logs carry rewards."""
 
     @property
     def interval(self) -> tuple[float, float]:

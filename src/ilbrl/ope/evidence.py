@@ -76,6 +76,8 @@ class Evidence:
     """name → further rows of that log, which policies were trained on: good for learning dynamics, not for values."""
     unsplit: frozenset[str] = frozenset()
     """Logs too small to be split: what is learnt from and what is held out are the same episodes."""
+    with_rewards: Mapping[str, Dataset] = field(default_factory=dict)
+    """The logs with the task's rewards, where closeness is valued and they carry some: models learn these beside it."""
     begun: tuple[tuple[str, Dataset], ...] = ()
     """(name of a log, episodes) whose first observations are the initial ones; none where these were given."""
 
@@ -111,7 +113,7 @@ class Evidence:
         horizon = int(max(data.episode_lengths.max() for data in every))
         if intrinsic is None:
             intrinsic = any(data.rewards is None for data in every)
-        closeness = None
+        closeness, with_rewards = None, {}
         if intrinsic:
             expert = demonstrations if demonstrations is not None else logs.get("expert")
             if expert is None:
@@ -120,6 +122,7 @@ class Evidence:
                     ' is called "expert"; name the expert\'s, or add a rewards column'
                 )
             others = [data for name, data in logs.items() if name != "expert"]
+            with_rewards = logs if carry_rewards(logs.values()) else {}
             closeness = Closeness.to(expert, union, spec, beside=concatenate(others) if others else None)
             logs, held_out = ({name: closeness.label(data) for name, data in part.items()} for part in (logs, held_out))
             note = "values are of the intrinsic reward, closeness to the expert's steps, and not of a task's reward"
@@ -132,7 +135,8 @@ class Evidence:
             starts = np.concatenate([data.initial_observations for _, data in begun])
         if not len(starts):
             raise IlbrlError(f"{union.source}: no initial observations to value policies at")
-        return Evidence(logs, held_out, starts, spec, horizon, closeness, notes, unsplit=unsplit, begun=begun)
+        found = Evidence(logs, held_out, starts, spec, horizon, closeness, notes, unsplit=unsplit, begun=begun)
+        return replace(found, with_rewards=with_rewards)
 
     @staticmethod
     def holding_out(logs: Mapping[str, Dataset], rng: np.random.Generator | int = 0, **options: Any) -> Evidence:
@@ -178,7 +182,9 @@ class Evidence:
             ),
             unsplit=frozenset(name for name in apart if not apart[name]),
         )
-        return replace(evidence, training={name: data for name, data in trained_on.items() if apart[name]})
+        training = {name: data for name, data in trained_on.items() if apart[name]}
+        with_rewards = evidence.with_rewards if carry_rewards(training.values()) else {}
+        return replace(evidence, training=training, with_rewards=with_rewards)
 
     @property
     def reward(self) -> Reward:
@@ -194,11 +200,10 @@ class Evidence:
 
         None where too little would be left: what then fails are the models of a few rows, not those of all.
         """
-        logs, training, held_out = (
-            {name: data for name, data in part.items() if name != log}
-            for part in (self.logs, self.training, self.held_out)
+        parts = ("logs", "training", "held_out", "with_rewards")
+        left = replace(
+            self, **{part: {name: data for name, data in getattr(self, part).items() if name != log} for part in parts}
         )
-        left = replace(self, logs=logs, training=training, held_out=held_out)
         return left if left.rows >= FEWEST_LEFT * self.rows else None
 
     @property
@@ -242,6 +247,11 @@ def _begun(
     if sum(data.num_episodes for data in held_out.values()) >= FEWEST_STARTS:
         return tuple(held_out.items())
     return (*held_out.items(), *((name, data) for name, data in logs.items() if name not in unsplit & held_out.keys()))
+
+
+def carry_rewards(logs: Iterable[Dataset]) -> bool:
+    """Whether all of them carry rewards, and finite ones."""
+    return all(data.rewards is not None and bool(np.isfinite(data.rewards).all()) for data in logs)
 
 
 def _require_rewards(union: Dataset, logs: Iterable[Dataset]) -> None:

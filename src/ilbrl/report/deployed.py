@@ -220,6 +220,8 @@ def _from_logs(run: Run, algorithm: str) -> Iterator[str]:
         whom = "the best clone misses its log's episodes by" if clones else "known policies were missed by"
         how = "" if missed is None else f"; {whom} {number(missed)}"
         yield f"Estimated {quantity(run)}: {plus_minus(estimate.value, estimate.half_width)} (from logs alone{how})."
+    if (beside := chosen(run).task_return) is not None:
+        yield f"In the same imagined episodes its return by the logs' rewards is {number(beside)}."
     same = in_estimated_quantity(run, file) if file else None
     if same is not None:
         yield f"In the environment this quantity was {plus_minus(same.value, same.half_width)}."

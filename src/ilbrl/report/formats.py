@@ -138,8 +138,8 @@ def _tex_cell(cell: Cell) -> str:
 
 COLUMNS = (
     "algorithm", "configuration", "policy_seed", "offline_value", "offline_std_error", "unsettled_value", "verdict",
-    "distance", "diverged", "selected", "true_return", "true_score", "true_episodes", "updates", "seconds",
-    "hyperparameters",
+    "distance", "task_return", "diverged", "selected", "true_return", "true_score", "true_episodes", "updates",
+    "seconds", "hyperparameters",
 )  # fmt: skip
 """Of a candidate, in the CSV."""
 

@@ -305,6 +305,7 @@ class EvaluatedPolicy:
     distance: float | None  # from the data
     estimates: tuple[EstimateRecord, ...]
     gain: Gain | None = None  # over the logs; None: not known
+    task_return: float | None = None  # what its episodes earn of the task's rewards, where closeness was valued
 
 
 @dataclass(frozen=True)
@@ -334,6 +335,7 @@ class Chosen:
     value: float | None = None
     value_std_error: float | None = None
     gain: Gain | None = None  # over the logs, mean of its seeds; None: not known
+    task_return: float | None = None  # estimated beside a value of closeness, mean of its seeds
     eligible: int | None = None  # how many configurations are
     converged_share: float | None = None
     best_seed: int | None = None

@@ -52,6 +52,7 @@ class ResultRow(NamedTuple):
     versions: dict[str, Any] | None = None
     grade: Grade | None = None
     member: int | None = None
+    task_return: float | None = None
 
 
 class CurveRow(NamedTuple):
@@ -101,6 +102,7 @@ class Candidate:
     penalty: float = 0.0  # standard deviations over those by which they are lowered
     distance: float | None = None  # from the data; None where it is not known
     gain: Gain | None = None  # over the logs; not in results.csv
+    task_return: float | None = None  # estimated beside a value of closeness, where the logs carry rewards
     selected: bool = False
     true: Score | None = None
     policy: Path | None = None
@@ -200,6 +202,7 @@ def candidates_of_jobs(trained: Mapping[Path, TrainedRecord], evaluated: Iterabl
                     estimates=of_policy.estimates if of_policy else (),
                     distance=of_policy.distance if of_policy else None,
                     gain=of_policy.gain if of_policy else None,
+                    task_return=of_policy.task_return if of_policy else None,
                     policy=folder / m.policy,
                     updates=record.updates,
                     seconds=record.seconds,
@@ -247,7 +250,7 @@ def result_rows(
                 study, task, *c.key, e.evaluation_seed, e.value, e.verdict, e.decided_at, c.diverged, c.selected,
                 c.true_return, c.true_score, c.true_episodes, c.updates,
                 None if c.seconds is None else round(c.seconds, 3), c.hyperparameters, c.device, c.distance,
-                dict(c.versions), e.grade, e.member,
+                dict(c.versions), e.grade, e.member, c.task_return,
             )  # fmt: skip
 
 
@@ -279,6 +282,7 @@ def _candidate(key: Key, rows: Sequence[ResultRow]) -> Candidate:
             for row in rows
         ),
         distance=first.distance,
+        task_return=first.task_return,
         selected=any(row.selected for row in rows),
         true=true if played else None,
         updates=first.updates,

@@ -63,7 +63,7 @@ class Labels:
 
     def save(self, path: str | Path) -> None:
         """Write the arrays and the scalars to an npz file; no `action_distance` is NaN there."""
-        searched = {} if self.of_state is None else {"of_state": self.of_state}
+        searched: dict[str, Any] = {} if self.of_state is None else {"of_state": self.of_state}
         with written_whole(path) as partial, partial.open("wb") as file:  # a path would get .npz appended
             np.savez(
                 file,

@@ -199,7 +199,7 @@ def evaluate_group(task: Assignment) -> None:
             key = (trained.algorithm, member.configuration, member.policy_seed)
             estimate = found[name]
             parts = estimate_records(found, name)
-            judged.append(EvaluatedPolicy(*key, estimate.distance, parts, estimate.gain))
+            judged.append(EvaluatedPolicy(*key, estimate.distance, parts, estimate.gain, estimate.task_return))
 
         def whose(name: str) -> dict[str, Any]:
             m = members[name]

@@ -40,6 +40,7 @@ class Judged(NamedTuple):
     value: float | None  # None: no evaluation counts
     value_std_error: float | None  # over policy seeds
     gain: Gain | None  # over the logs
+    task_return: float | None
     converged_share: float  # of its policy seeds, those that have a value to count
     eligible: bool
     best_seed: int | None
@@ -118,6 +119,7 @@ def judge_by_converged(
         value=float(np.average(list(means.values()), weights=counts)) if means else None,
         value_std_error=_std_error(list(means.values())),
         gain=mean_gain(seeds),
+        task_return=mean_task_return(seeds),
         converged_share=share,
         eligible=share >= 0.5 and bool(means),
         best_seed=max(settled, key=lambda seed: means[seed]) if settled else None,
@@ -136,6 +138,7 @@ def judge_by_all(seeds: Sequence[Candidate], lowest: float | None, penalty: floa
         value=float(np.mean(values)) if means else None,
         value_std_error=_std_error(values),
         gain=mean_gain(seeds),
+        task_return=mean_task_return(seeds),
         converged_share=share,
         eligible=share >= 0.5,
         best_seed=max(means, key=lambda seed: means[seed]) if means else None,
@@ -150,6 +153,12 @@ def mean_gain(seeds: Sequence[Candidate]) -> Gain | None:
         return None
     values, errors = [gain.value for gain in gains], [gain.std_error for gain in gains]
     return Gain(float(np.mean(values)), float(np.hypot(np.mean(errors), _std_error(values) or 0.0)))
+
+
+def mean_task_return(seeds: Sequence[Candidate]) -> float | None:
+    """What was estimated beside a value of closeness, over the seeds that have it."""
+    found = [c.task_return for c in seeds if c.task_return is not None]
+    return float(np.mean(found)) if found else None
 
 
 def _std_error(values: Sequence[float]) -> float | None:
@@ -178,6 +187,7 @@ def _entry(table: JudgedAlgorithm, won: Judged | None) -> Chosen:
         value=won.value,
         value_std_error=won.value_std_error,
         gain=won.gain,
+        task_return=won.task_return,
         eligible=eligible,
         converged_share=won.converged_share,
         best_seed=won.best_seed,

@@ -5,8 +5,9 @@
 the return of an episode, the very quantity that a final score is. u is the members' disagreement about the next
 state along the rollout, 1 on a usual logged step; c is the `penalty` on it. The models are trained once per evidence,
 whatever the number of policies, and kept in the workplace. They learn from all rows, also those that policies were
-trained on. Logs without rewards are scored by closeness to the expert. (`ilbrl.models.rollouts` has the whole equation,
-with its noise and its limits.)
+trained on. Logs without rewards are scored by closeness to the expert; where closeness is asked for although the logs
+carry rewards, the same rollouts tell both. (`ilbrl.models.rollouts` has the whole equation, with its noise and its
+limits.)
 
 A calibration takes another c, of `penalties`, only if it orders known policies better, with and without their own logs;
 one rollout serves all penalties. When each model stops and which models serve is decided by held-out episodes
@@ -120,8 +121,9 @@ def trained(
     quiet: bool = False,
 ) -> models.Models:
     """The models of this evidence: from the workplace if they are there, else trained and left there."""
-    bare = evidence.closeness is not None  # closeness needs no learned reward
-    parts = {name: [data, evidence.training.get(name)] for name, data in evidence.logs.items()}
+    bare = evidence.closeness is not None and not evidence.with_rewards
+    given = evidence.with_rewards or evidence.logs  # the same rows; closeness is no reward to be learned
+    parts = {name: [data, evidence.training.get(name)] for name, data in given.items()}
     joined = {name: concatenate([part for part in both if part is not None]) for name, both in parts.items()}
     logs = {name: replace(data, rewards=None) if bare else data for name, data in joined.items()}
     described = [[data.content_hash for data in logs.values()], asdict(config.dynamics), config.members, seed]
@@ -172,7 +174,10 @@ def estimate(
         amount = quantity(config, evidence)
         full = min(usual, amount.horizon or usual)
         logged = evidence.logged_returns(amount)[_starts(evidence, config)]
-        estimates = {name: _estimate(_of(rollouts, p), config.penalty, full, logged) for p, name in enumerate(policies)}
+        both = bool(evidence.with_rewards)
+        estimates = {
+            name: _estimate(_of(rollouts, p), config.penalty, full, logged, both) for p, name in enumerate(policies)
+        }
         found.append(
             Estimates(ESTIMATOR.name, config, amount, estimates, VERDICTS, seconds, parts, MEASURE, model_errors=errors)
         )
@@ -197,21 +202,25 @@ class _Episodes(NamedTuple):
     disagreement: np.ndarray
     outside: np.ndarray
     strange: np.ndarray
+    rewarded: np.ndarray
 
 
 def _of(rollouts: Imagined, policy: int) -> _Episodes:
     return _Episodes(*(getattr(rollouts, name)[policy] for name in _Episodes._fields))
 
 
-def _estimate(episodes: _Episodes, penalty: float, usual_length: float, logged: np.ndarray) -> Estimate:
-    """logged: [M] what the logs earned from the same initial observations."""
+def _estimate(
+    episodes: _Episodes, penalty: float, usual_length: float, logged: np.ndarray, both: bool = False
+) -> Estimate:
+    """logged: [M] what the logs earned from the same initial observations; both: the task's return beside closeness."""
     values = episodes.unpenalised - penalty * (episodes.unpenalised - episodes.returns)
     distance, length = float(episodes.disagreement.mean()), float(episodes.lengths.mean())
     if not np.isfinite(values).all():
         return Estimate(float("nan"), float("nan"), "broken", (), distance, length)
     far = distance > OUTSIDE or episodes.outside.mean() > CLIPPED or episodes.strange.mean() > STRANGE_SHARE
     word = "outside" if far else "ends early" if length < EARLY * usual_length else "fine"
-    return Estimate.of(values, word, rivals=True, distance=distance, length=length).over(values, logged)
+    found = Estimate.of(values, word, rivals=True, distance=distance, length=length).over(values, logged)
+    return replace(found, task_return=float(episodes.rewarded.mean())) if both else found
 
 
 def _starts(evidence: Evidence, config: Config) -> np.ndarray:
