@@ -27,3 +27,12 @@ def test_a_study(task, episodes, expert, configurations, imagine):
     assert study.final.episodes == 30
     first = Study.load(FOLDER / f"locomotion-{episodes}-hopper.toml")
     assert draw(study.search, "ilbrl", study.seed) == draw(first.search, "ilbrl", first.seed)
+
+
+@pytest.mark.parametrize("task", ["hopper", "halfcheetah", "walker2d", "ant"])
+def test_the_study_with_imagined_steps_has_the_data_of_the_one_beside_it(task):
+    study, beside = (Study.load(FOLDER / f"locomotion-{name}-{task}.toml") for name in ("18-imagined", "18"))
+    assert (study.data, study.seed, study.task, study.final) == (beside.data, beside.seed, task, beside.final)
+    assert study.training.imagine == study.search.algorithms == ("ilbrl", "ilbrl-unweighted")
+    assert (configurations_of(study.search, "ilbrl"), study.training.seeds) == (8, 5)
+    assert study.evaluation.intrinsic

@@ -75,6 +75,8 @@ RANGES = {
     },
 }
 
+OF_WEIGHTS = {"agreement": "choice(0, 2)"}  # searched by whoever weighs; 2 where logs are no use (docs/results.md)
+
 ILBRL = Agent(
     name="ilbrl",
     title="ILBRL",
@@ -86,7 +88,7 @@ ILBRL = Agent(
     weight=BY_REWARD,
     Config=Config,
     presets=PRESETS,
-    ranges=RANGES,
+    ranges={**RANGES, "default": RANGES["default"] | OF_WEIGHTS},
 )
 
 UNWEIGHTED = Agent(
