@@ -108,7 +108,7 @@ def measure(task: str, count: int, args: argparse.Namespace) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with written_whole(path) as partial:
             partial.write_text(json.dumps(about | found, indent=1))
-        print(task, count, args.logs, ", ".join(group), np.round(scores, 1).tolist(), f"{seconds:.0f} s", flush=True)
+        print(task, count, args.logs, ", ".join(group), _rounded(scores), f"{seconds:.0f} s", flush=True)
 
 
 def lines_of(folder: Path) -> list[str]:
@@ -126,6 +126,10 @@ def lines_of(folder: Path) -> list[str]:
             mean = f"{np.mean([np.mean(s) for s in scores]):.1f}" if all(scores) else "—"
             lines.append(f"| {name} | {' | '.join(map(_shown, scores))} | {mean} |")
     return lines[1:]
+
+
+def _rounded(scores: list[float | None]) -> list[float | None]:
+    return [None if score is None else round(score, 1) for score in scores]
 
 
 def _shown(scores: list[float] | None) -> str:

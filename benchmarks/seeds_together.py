@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +80,7 @@ def _algorithm(job: Path) -> str:
     return json.loads((job / "result.json").read_text())["algorithm"]
 
 
-def lines_of(studies: dict[str, Sequence[dict[str, Any]]]) -> list[str]:
+def lines_of(studies: Mapping[str, Sequence[dict[str, Any]]]) -> list[str]:
     """Means over the configurations of each algorithm, and how often all together are better."""
     lines = [
         "| study | algorithm | configurations | a member | the deployed one | together | together above the mean |",
