@@ -53,6 +53,8 @@ def test_a_studys_settings_hold_in_every_configuration_that_is_tried(finished, t
     tried = chosen.estimator.choices(chosen.config, split(study, load_logs(study, quiet=True)).evidence).configs
     assert len(set(tried)) == len(tried) == 3  # expert fractions; slow targets are left out, learning rates are one
     assert {(c.lr, c.hidden, c.value_bounds) for c in tried} == {(0.001, (8, 8), True)}
+    alone = replace(tiny, evaluation=Evaluation("expected_sarsa", {**settings, "grid": "none"}))
+    assert estimator_of(alone).config.grid == "none"  # a word of the setting, and not nothing
 
 
 def test_whether_known_policies_are_also_valued_without_their_logs(tiny):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 from ilbrl import ope
 from ilbrl.base.errors import IlbrlError
@@ -102,6 +102,8 @@ def changes_of(Config: type, settings: Mapping[str, str], where: str = "evaluati
                 there = ", ".join(hints) or "no parts"
                 raise IlbrlError(f"{field}: there is no such setting; there are {there}")
             owner, hint = hint, hints[part]
+        if text in get_args(hint):  # one of the words that the setting knows; "none" would be read as nothing
+            value = text
         if hint is not str or last == "dtype":
             check_value(last, hint, value, field, owner)
         changes[name] = float(value) if hint is float else value
