@@ -38,7 +38,7 @@ def result():
         selection=Selection(
             {
                 "ilbrl": Chosen(
-                    value=270.0, value_std_error=3.0, hyperparameters={"lam": 0.25, "hidden": [8, 8]}, best_seed=1
+                    1, value=270.0, value_std_error=3.0, hyperparameters={"lam": 0.25, "hidden": [8, 8]}, best_seed=1
                 ),
                 "bc": Chosen(),
             },

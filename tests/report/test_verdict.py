@@ -39,6 +39,18 @@ def said(folder):
     return verdict(read_run(folder))
 
 
+@pytest.fixture
+def alone(copy, edit):
+    """`alone(folder)`: a copy whose file to deploy is a single seed's."""
+
+    def made(folder):
+        place = copy(folder)
+        edit(place / "selection.json", lambda s: [entry.update(together=None) for entry in s["algorithms"].values()])
+        return place
+
+    return made
+
+
 def test_the_number_is_about_the_file_and_the_seeds_stand_beside_it(hopper, rescore, edit):
     for algorithm in ("ilbrl", "ilbrl-unweighted", "smodice", "oril"):
         rescore(algorithm, None, 70.0)
@@ -116,9 +128,9 @@ def test_a_better_algorithm_is_named_when_the_final_play_shows_one(hopper, resco
     assert found.what_would_change[0].endswith("81.0 against 80.0, within what episodes vary by.")
 
 
-def test_an_estimate_that_does_not_clear_the_logs_is_bad_news_too(finished, copy, edit):
+def test_an_estimate_that_does_not_clear_the_logs_is_bad_news_too(finished, alone, edit):
     """Without an environment the estimate is compared with the true value of the policy behind the logs."""
-    folder = copy(finished)
+    folder = alone(finished)
 
     def known(tuning):
         tuning["known"]["logs"]["truth"], tuning["known"]["expert"]["truth"] = 1.0, 3.0
@@ -148,9 +160,9 @@ def test_an_estimate_that_does_not_clear_the_logs_is_bad_news_too(finished, copy
     ],
 )
 def test_where_only_clones_are_known_policy_and_logs_are_compared_from_the_same_beginnings(
-    finished, copy, edit, gain, error, given, headline
+    finished, alone, edit, gain, error, given, headline
 ):
-    folder = copy(finished)
+    folder = alone(finished)
 
     def clones(tuning):
         tuning["trust"].update(verdict="trust", error=1e6)  # the width of the value says nothing about the difference
@@ -172,8 +184,33 @@ def test_where_only_clones_are_known_policy_and_logs_are_compared_from_the_same_
     assert (f"after {number(given)} were taken off" in line) == (given > 0)
 
 
-def test_the_estimate_is_compared_with_the_same_quantity_played(played, copy, edit):
+def test_what_is_deployed_together_is_judged_together(played, copy, edit):
+    """Its own estimate, its own gain, its own episodes; the seeds stand beside it."""
     folder = copy(played)
+    entry = json.loads((folder / "selection.json").read_text())
+    algorithm = entry["overall"]["algorithm"]
+
+    def united(s):
+        s["algorithms"][algorithm]["together"].update(value=-7.0, deployed=True)
+        for each in s["algorithms"][algorithm]["together"]["estimates"]:
+            each["value"] = -7.0
+
+    def reach(final):
+        for each in (*final["scores"], *final["together"]):
+            each.update(return_mean=-300.0 if each["policy_seed"] < 0 else -900.0, return_std=5.0)
+        assert [each["policy_seed"] for each in final["together"]] == [-1] * len(final["together"])
+
+    edit(folder / "selection.json", united)
+    edit(folder / "final.json", reach)
+    found = said(folder)
+    assert f", configuration {entry['overall']['configuration']}, its 2 seeds together. " in found.which
+    assert found.how_good[0].startswith("True return of an episode of this file -300.0 ± ")
+    assert "The 2 seeds of its configuration reach -900.0 to -900.0, -900.0 on average." in found.how_good
+    assert any(line.startswith("Estimated discounted return at γ = 0.5: -7.00 ± ") for line in found.how_good)
+
+
+def test_the_estimate_is_compared_with_the_same_quantity_played(played, alone, edit):
+    folder = alone(played)
     final = json.loads((folder / "final.json").read_text())
     chosen = json.loads((folder / "selection.json").read_text())
     algorithm = chosen["overall"]["algorithm"]
@@ -192,8 +229,8 @@ def test_the_estimate_is_compared_with_the_same_quantity_played(played, copy, ed
     assert said(folder).how_good[-1].startswith("Estimated discounted return at γ = 0.5: ")
 
 
-def test_returns_are_compared_with_the_measured_return_of_the_logging_policy(played, copy, edit):
-    folder = copy(played)
+def test_returns_are_compared_with_the_measured_return_of_the_logging_policy(played, alone, edit):
+    folder = alone(played)
     algorithm = json.loads((folder / "selection.json").read_text())["overall"]["algorithm"]
 
     def reach(final):

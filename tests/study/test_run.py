@@ -18,6 +18,7 @@ from ilbrl.base.records import to_plain
 from ilbrl.cli import main
 from ilbrl.learning import memory, population
 from ilbrl.policy import Policy
+from ilbrl.results.schema import TOGETHER
 from ilbrl.study import executors, training
 from ilbrl.study.run import reveal
 from ilbrl.study.study import Final
@@ -103,7 +104,7 @@ def test_changing_one_range_computes_only_what_depends_on_it(run, tiny, done, we
     untouched = weights(run / "policies" / "ilbrl")
     changed = replace(tiny, search=replace(tiny.search, ranges={**tiny.search.ranges, "bc.lr": "0.002"}))
     changed.run(run, change=True, quiet=True)
-    assert done == [("train", "bc"), ("evaluate", None)]
+    assert done == [("train", "bc"), ("evaluate", None), ("unite", None)]
     assert weights(run / "policies" / "ilbrl") == untouched
     events = [event["what"] for event in read_json(run / "audit.json")["events"]]
     assert "study changed: search.ranges.bc.lr: not set → 0.002" in events
@@ -145,7 +146,8 @@ def test_an_environment_may_come_later_and_final_happens_once(run, tiny, done):
     assert first.discount == 0.5  # the estimator's
     calls = read_json(run / "audit.json")["environment_calls"]
     assert calls["candidates_before_selection"] == 0
-    assert calls["final"] == (4 + 2) * 2 * 200  # Pendulum's episodes last 200 steps
+    assert {score.policy_seed for score in first.together} == {TOGETHER}
+    assert calls["final"] == (4 + len(first.together) + 2) * 2 * 200  # Pendulum's episodes last 200 steps
     played = {r["algorithm"] for r in read_csv(run / "results.csv") if r["true_return"]}
     assert played == {"ilbrl", "bc"}
 

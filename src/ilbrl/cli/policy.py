@@ -29,8 +29,8 @@ examples:
   ilbrl policy export policy.safetensors --format c --out controller.h --name controller"""
 
 What = Annotated[str, arg(metavar="FILE|NAME")]
-_TOLD = {"agent", "seed", "updates", "diverged_at", "config", "expert", "logs", "study", "task", "configuration"} | {
-    "offline_value", "offline_quantity", "trust", "device", "versions", "commit", "action_names",
+_TOLD = {"agent", "seed", "seeds", "updates", "diverged_at", "config", "expert", "logs", "study", "task"} | {
+    "configuration", "offline_value", "offline_quantity", "trust", "device", "versions", "commit", "action_names",
     "observation_columns", "action_columns", "committee"
 }  # fmt: skip
 
@@ -159,7 +159,7 @@ def _actions(policy: Policy) -> str:
 
 def _origin(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     made = [str(told["agent"])] if "agent" in told else []
-    made += [f"{name} {told[name]}" for name in ("seed", "committee", "updates", "device") if name in told]
+    made += [f"{name} {told[name]}" for name in ("seed", "seeds", "committee", "updates", "device") if name in told]
     if made:
         yield "made by", ", ".join(made)
     if told.get("diverged_at", -1) not in (-1, None):

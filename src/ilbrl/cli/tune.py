@@ -21,6 +21,7 @@ from ilbrl.report.text import number, plus_minus
 from ilbrl.report.verdict import Verdict, verdict
 from ilbrl.results import read_run
 from ilbrl.results.schema import Chosen, Scores
+from ilbrl.results.tables import score_to_deploy
 from ilbrl.study.run import StudyResult, reveal
 from ilbrl.study.study import OWN, Study, preset_names
 from ilbrl.study.tune import tune as run_study
@@ -198,9 +199,9 @@ def _scoreboard(result: StudyResult) -> list[str]:
 
 def true_score(result: StudyResult, algorithm: str, scored: bool = True) -> float | None:
     """Score, or return, of an algorithm's best.safetensors; of all its seeds where that file was not played."""
+    file = score_to_deploy(result.selection, result.final, algorithm)
     found = [s for s in (result.final or Scores()).scores if s.algorithm == algorithm]
-    file = [s for s in found if s.policy_seed == result.selection.algorithms[algorithm].best_seed]
-    values = [value for s in file or found if (value := s.score if scored else s.return_mean) is not None]
+    values = [v for s in ([file] if file else found) if (v := s.score if scored else s.return_mean) is not None]
     return sum(values) / len(values) if values else None
 
 

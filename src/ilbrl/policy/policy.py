@@ -57,7 +57,7 @@ class Policy:
         sizes = " → ".join(map(str, (self.obs_dim, *(layer.units for layer in self.layers[:-1]))))
         normed = ", LayerNorm" if any(layer.scale is not None for layer in self.layers) else ""
         acts = f"{self.num_actions} actions" if self.head == "categorical" else _numbers(self.act_dim)
-        said = {name: self.metadata.get(name) for name in ("agent", "task", "seed")}
+        said = {name: self.metadata.get(name) for name in ("agent", "task", "seed", "seeds")}
         texts = {name: str(value) for name, value in said.items() if value is not None}
         told = [f"{name} {text}" for name, text in texts.items() if len(text) <= 40 and text.isprintable()]
         return f"Policy({sizes} → {acts}, {self.activation}{normed}, {', '.join([self.head, *told])})"

@@ -12,8 +12,8 @@ from ilbrl.report.scoreboard import Played, over_seeds, played, reference_score,
 from ilbrl.report.statistics import NORMAL_95, Mean
 from ilbrl.report.text import listed, number, plus_minus, several
 from ilbrl.results.folder import Run
-from ilbrl.results.schema import Chosen, TuningRecord
-from ilbrl.results.tables import Candidate
+from ilbrl.results.schema import TOGETHER, Chosen, TuningRecord
+from ilbrl.results.tables import Candidate, score_to_deploy
 
 Standing = Literal["better", "unsure", "no better"]
 PLAYED_BY_UNKNOWN = "An environment was played, but results.csv, which shows by whom, is missing or damaged"
@@ -40,9 +40,23 @@ def selected(run: Run, algorithm: str) -> list[Candidate]:
 
 
 def file_of(run: Run, algorithm: str) -> Candidate | None:
-    """The seed whose policy is best.safetensors: the one with the highest offline value."""
-    best = run.selection.algorithms.get(algorithm, Chosen()).best_seed
-    return next((c for c in selected(run, algorithm) if c.policy_seed == best), None)
+    """Whose policy best.safetensors is: all seeds together, or the seed with the highest offline value."""
+    entry = run.selection.algorithms.get(algorithm, Chosen())
+    if entry.united is None or entry.configuration is None:
+        return next((c for c in selected(run, algorithm) if c.policy_seed == entry.best_seed), None)
+    return Candidate(
+        algorithm, entry.configuration, TOGETHER, entry.hyperparameters, estimates=entry.united.estimates,
+        counted=entry.counted, penalty=run.selection.penalty, distance=entry.united.distance, gain=entry.united.gain,
+        task_return=entry.united.task_return, selected=True, true=score_to_deploy(run.selection, run.final, algorithm),
+    )  # fmt: skip
+
+
+def whose(run: Run, algorithm: str) -> str | None:
+    """The same in words."""
+    entry = run.selection.algorithms.get(algorithm, Chosen())
+    if entry.united is not None:
+        return f"its {len(entry.united.seeds)} seeds together"
+    return None if entry.best_seed is None else f"seed {entry.best_seed}"
 
 
 def file_played(run: Run, algorithm: str) -> Played | None:
@@ -78,11 +92,17 @@ def known_miss(tuning: TuningRecord) -> float | None:
 
 
 def estimated(run: Run) -> Mean | None:
-    """The offline value, no surer than the evaluator was on the policies whose value is known."""
-    value = run.selection.overall.value if run.selection.overall else None
+    """The offline value of what is deployed, no surer than the evaluator was on policies whose value is known.
+
+    Of a single seed it is that of its configuration, the mean over all seeds.
+    """
+    overall, together = run.selection.overall, chosen(run).united
+    value = together.value if together is not None else overall.value if overall is not None else None
     if value is None:
         return None
-    errors = [error for error in (chosen(run).value_std_error, known_miss(run.tuning)) if error is not None]
+    file = file_of(run, overall.algorithm) if together is not None and overall is not None else None
+    own = chosen(run).value_std_error if file is None else file.offline_std_error
+    errors = [error for error in (own, known_miss(run.tuning)) if error is not None]
     error = float(np.hypot.reduce(errors)) if errors else np.nan
     return Mean(value, error, NORMAL_95 * error, 1)
 
@@ -115,7 +135,7 @@ def gain_over_logs(run: Run) -> Mean | None:
     What a clone of the logs is given beyond the logs is the evaluator's error, and is taken off. None: not recorded,
     or policies are known: how far they were missed says more.
     """
-    gain, given = chosen(run).gain, _given_to_clone(run)
+    gain, given = (chosen(run).united or chosen(run)).gain, _given_to_clone(run)
     if gain is None or given is None:
         return None
     return Mean(gain.value - given, gain.std_error, NORMAL_95 * gain.std_error, 1)
@@ -220,7 +240,7 @@ def _from_logs(run: Run, algorithm: str) -> Iterator[str]:
         whom = "the best clone misses its log's episodes by" if clones else "known policies were missed by"
         how = "" if missed is None else f"; {whom} {number(missed)}"
         yield f"Estimated {quantity(run)}: {plus_minus(estimate.value, estimate.half_width)} (from logs alone{how})."
-    if (beside := chosen(run).task_return) is not None:
+    if (beside := (chosen(run).united or chosen(run)).task_return) is not None:
         yield f"In the same imagined episodes its return by the logs' rewards is {number(beside)}."
     same = in_estimated_quantity(run, file) if file else None
     if same is not None:

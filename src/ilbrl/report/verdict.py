@@ -9,7 +9,16 @@ from typing import Literal
 
 import numpy as np
 
-from ilbrl.report.deployed import against_logs, chosen, file_played, how_good, in_short, only_clones, seeds_played
+from ilbrl.report.deployed import (
+    against_logs,
+    chosen,
+    file_played,
+    how_good,
+    in_short,
+    only_clones,
+    seeds_played,
+    whose,
+)  # fmt: skip
 from ilbrl.report.pictures import display
 from ilbrl.report.scoreboard import selection_regret
 from ilbrl.report.statistics import NORMAL_95, Mean
@@ -59,8 +68,8 @@ def verdict(run: Run) -> Verdict:
         why = run.selection.nothing or "The study has not come to its selection: continue it with the same command."
         nothing = "There is nothing to judge."
         return Verdict("bad", "No policy to deploy", sentence(why), (nothing,), trusted, why_so_far, _changes(run))
-    name, seed = display(overall.algorithm), chosen(run).best_seed
-    which = f"{name}, configuration {overall.configuration}" + ("" if seed is None else f", seed {seed}")
+    name, file = display(overall.algorithm), whose(run, overall.algorithm)
+    which = f"{name}, configuration {overall.configuration}" + ("" if file is None else f", {file}")
     which = f"{which}. {sentence(overall.reason or '')}".strip()
     if chosen(run).moving:
         which += " Too few of its evaluations had converged: values still moving had to count."

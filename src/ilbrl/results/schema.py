@@ -326,6 +326,24 @@ class Ranked:
     eligible: bool | None = None
 
 
+TOGETHER = -1
+"""Stands for a policy seed where all seeds of a configuration answer together."""
+
+
+@dataclass(frozen=True)
+class Together:
+    """All seeds of a selected configuration as one policy (docs/committees.md), valued as each of them was."""
+
+    seeds: tuple[int, ...] = ()
+    estimates: tuple[EstimateRecord, ...] = ()
+    distance: float | None = None  # from the data
+    gain: Gain | None = None  # over the logs; None: not known
+    task_return: float | None = None
+    value: float | None = None  # by the evaluations that count; None: none does
+    deployed: bool = False  # best.safetensors is this policy, and not the best seed
+    job: str | None = None  # that made it
+
+
 @dataclass(frozen=True)
 class Chosen:
     """What was selected within one algorithm."""
@@ -339,11 +357,22 @@ class Chosen:
     eligible: int | None = None  # how many configurations are
     converged_share: float | None = None
     best_seed: int | None = None
+    together: Together | None = None  # None: fewer than two seeds, or networks that cannot stand side by side
     counted: tuple[Grade, ...] = ("sound",)  # evaluations with these grades make up the values
     moving: bool = False  # too few evaluations had converged, and some that still moved had to count
     policies: tuple[str, ...] = ()
     table: tuple[Ranked, ...] = ()
     reason: str | None = None
+
+    @property
+    def united(self) -> Together | None:
+        """All seeds together, where that is the policy to deploy."""
+        return self.together if self.together is not None and self.together.deployed else None
+
+    @property
+    def deployed_seed(self) -> int | None:
+        """Whose policy best.safetensors is; `TOGETHER`: that of all seeds."""
+        return self.best_seed if self.united is None else TOGETHER
 
 
 @dataclass(frozen=True)
@@ -407,4 +436,5 @@ class Scores:
     task: str | None = None
     discount: float | None = None  # of the discounted returns
     scores: tuple[Score, ...] = ()
+    together: tuple[Score, ...] = ()  # of all seeds of a configuration as one policy, where that is deployed
     references: dict[str, Reference] = field(default_factory=dict)  # by role

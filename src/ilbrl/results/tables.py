@@ -233,6 +233,16 @@ def with_scores(candidates: Iterable[Candidate], scores: Iterable[Score]) -> lis
     return found
 
 
+def score_to_deploy(selection: Selection, scores: Scores | None, algorithm: str) -> Score | None:
+    """Of an algorithm's best.safetensors; None: it was not played."""
+    entry = selection.algorithms.get(algorithm)
+    if entry is None or scores is None:
+        return None
+    key = (algorithm, entry.configuration, entry.deployed_seed)
+    every = (*scores.scores, *scores.together)
+    return next((s for s in every if (s.algorithm, s.configuration, s.policy_seed) == key), None)
+
+
 def as_selected(candidates: Iterable[Candidate], selection: Selection) -> list[Candidate]:
     """The candidates, valued as they were when the selection was made from them."""
     counted = {name: entry.counted for name, entry in selection.algorithms.items()}

@@ -102,20 +102,25 @@ def calibration_job(study: Study, parts: Parts) -> Job:
 
 def evaluation_job(study: Study, parts: Parts, trained: Job, tuning: TuningRecord) -> Job:
     """The job that values what `trained` trains, with the configuration that the calibration has chosen."""
-    chosen, prepared = estimator_of(study), preparation_job(study, parts)
-    members = trained.members // trained.inputs["committee"] * len(chosen.seeds)
+    prepared = preparation_job(study, parts)
+    members = trained.members // trained.inputs["committee"] * len(estimator_of(study).seeds)
     return Job(
         "evaluate",
-        {
-            **chosen.inputs,
-            "config": tuning.config,
-            "setting": tuning.chosen,
-            "data": _data(parts),
-        },
+        valuing(study, parts, tuning),
         upstream=(trained.id,) if prepared is None else (trained.id, prepared.id),
         updates=members * (tuning.updates or 0),
         members=members,
     )
+
+
+def valuing(study: Study, parts: Parts, tuning: TuningRecord) -> dict[str, Any]:
+    """In the inputs of a job that values policies: the estimator as the calibration has set it, and its evidence."""
+    return {
+        **estimator_of(study).inputs,
+        "config": tuning.config,
+        "setting": tuning.chosen,
+        "data": _data(parts),
+    }
 
 
 # --- their work -------------------------------------------------------------------------------------------------------
@@ -180,21 +185,11 @@ def calibrate_estimator(task: Assignment) -> None:
 
 def evaluate_group(task: Assignment) -> None:
     """Policies whose training diverged are left out: they cannot be selected whatever they are worth."""
-    estimator, config = _read(task.inputs)
     trained, folder = task.result("train", TrainedRecord), task.of_kind("train")
     members = {m.policy: m for m in trained.members if m.diverged_at < 0}
     judged, rows = [], []
     if members:
-        found = ope.estimate(
-            {name: Policy.load(folder / name) for name in members},
-            task.parts.evidence,
-            estimator,
-            config,
-            task.inputs["seeds"],
-            workplace=_workplace(task),
-            log=counted(task.report),
-            quiet=True,
-        )
+        found = value(task, {name: Policy.load(folder / name) for name in members})
         for name, member in members.items():
             key = (trained.algorithm, member.configuration, member.policy_seed)
             estimate = found[name]
@@ -209,6 +204,15 @@ def evaluate_group(task: Assignment) -> None:
         rows = _value_rows(found.traces, task.inputs["setting"], whose)
     write_csv(task.folder / "values.csv", ValueRow, rows)
     task.finish(EvaluatedRecord(tuple(judged)))
+
+
+def value(task: Assignment, policies: Mapping[str, Policy]) -> ope.Estimates:
+    """As the job's inputs say (`valuing`)."""
+    estimator, config = _read(task.inputs)
+    return ope.estimate(
+        policies, task.parts.evidence, estimator, config, task.inputs["seeds"],
+        workplace=_workplace(task), log=counted(task.report), quiet=True,
+    )  # fmt: skip
 
 
 def _read(inputs: Mapping[str, Any]) -> tuple[ope.Estimator, Any]:

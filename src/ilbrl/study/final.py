@@ -19,9 +19,10 @@ from ilbrl import envs
 from ilbrl.base.errors import IlbrlError
 from ilbrl.policy import Policy
 from ilbrl.results.folder import remedy
-from ilbrl.results.schema import Reference, Score, Scores, Selection
+from ilbrl.results.schema import TOGETHER, Chosen, Reference, Score, Scores, Selection
 from ilbrl.results.tables import Candidate, with_scores
 from ilbrl.results.vouching import read_vouched
+from ilbrl.study import uniting
 from ilbrl.study.estimator import discount_of
 from ilbrl.study.jobs import Assignment, Job, fingerprint, read_result
 from ilbrl.study.logs import Parts
@@ -31,23 +32,38 @@ from ilbrl.study.study import Final, Study
 FINAL = "final evaluation"  # the event of the audit
 
 
-def final_job(study: Study, parts: Parts, candidates: Sequence[Candidate], purpose: str) -> Job:
-    """With the selected policies (purpose `final`) the policies behind the logs are played too, for comparison."""
+def final_job(
+    study: Study,
+    parts: Parts,
+    candidates: Sequence[Candidate],
+    purpose: str,
+    selected: Mapping[str, Chosen] | None = None,
+) -> Job:
+    """With the selected policies (purpose `final`) the policies behind the logs are played too, for comparison.
+
+    selected: within each algorithm; whose seeds are deployed together are played together too.
+    """
     references = {role: fingerprint(policy) for role, policy in _behind(parts, purpose).items()}
+    entries = [[*c.key, c.job, c.policy.name if c.policy else None] for c in candidates]
+    entries += [
+        [name, entry.configuration, TOGETHER, entry.united.job, uniting.FILE]
+        for name, entry in (selected or {}).items()
+        if entry.united is not None
+    ]
     inputs = {
         "task": study.task,
         "episodes": study.final.episodes,
         "environment_seeds": study.final.environment_seeds,
         "discount": discount_of(study),
-        "policies": [[*c.key, c.job, c.policy.name if c.policy else None] for c in candidates],
+        "policies": entries,
         "purpose": purpose,
         "references": references,
     }
     return Job(
         "final",
         inputs | ({"sampled": _sampled(parts, purpose)} if parts.discrete else {}),
-        upstream=tuple(sorted({c.job for c in candidates if c.job})),
-        members=len(candidates) + len(references),
+        upstream=tuple(sorted({job for *_, job, _ in entries if job})),
+        members=len(entries) + len(references),
     )
 
 
@@ -68,6 +84,7 @@ def play(task: Assignment) -> None:
     references = dict(zip(surely, played[len(entries) :]))
     if sampled:
         references |= zip(sampled, _played([behind[role] for role in sampled], inputs, stochastic=True))
+    scores = [_score(inputs["task"], entry, each) for entry, each in zip(entries, played)]
     calls = {name: n - before[name] for name, n in asdict(envs.environment_calls(inputs["purpose"])).items()}
     task.finish(
         Scores(
@@ -76,7 +93,8 @@ def play(task: Assignment) -> None:
             environment_calls=calls,
             task=inputs["task"],
             discount=inputs["discount"],
-            scores=tuple(_score(inputs["task"], entry, each) for entry, each in zip(entries, played)),
+            scores=tuple(score for score in scores if score.policy_seed != TOGETHER),
+            together=tuple(score for score in scores if score.policy_seed == TOGETHER),
             references={role: _reference(inputs["task"], references[role]) for role in behind},
         )
     )
@@ -155,7 +173,8 @@ def play_once(
     if path.exists() and not again:
         recorded = read_scores(s, path)
         own = [c for c in with_scores(chosen, recorded.scores) if c.true is not None]
-        if not len(chosen) == len(recorded.scores) == len(own):
+        jobs = {entry.united.job for entry in selection.algorithms.values() if entry.united is not None}
+        if not len(chosen) == len(recorded.scores) == len(own) or jobs != {score.job for score in recorded.together}:
             raise IlbrlError(
                 f"{path}: holds the scores of another selection, and the final evaluation happens once; use another"
                 " folder, or say --again to play these policies too, which the audit records"
@@ -163,7 +182,7 @@ def play_once(
         s.auditor.played_once("final", recorded.environment_calls["steps"], FINAL)
         s.finished("final", "played before: the recorded scores stand (--again repeats it; the audit says so)", started)
         return recorded
-    job = final_job(s.study, parts, chosen, "final")
+    job = final_job(s.study, parts, chosen, "final", selection.algorithms)
     repeated = path.exists()
     if repeated:
         s.auditor.event(f"{FINAL} repeated and overwritten by name (--again)")
@@ -172,7 +191,8 @@ def play_once(
     if repeated:
         s.auditor.played("final", scores.environment_calls["steps"])
     s.auditor.played_once("final", scores.environment_calls["steps"], FINAL)
-    s.finished("final", f"{len(chosen)} policies, {scores.episodes} episodes each in {s.study.task}", started)
+    count = len(scores.scores) + len(scores.together)
+    s.finished("final", f"{count} policies, {scores.episodes} episodes each in {s.study.task}", started)
     return scores
 
 

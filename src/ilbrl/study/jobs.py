@@ -38,6 +38,7 @@ KINDS = {
     "prepare": "ilbrl.study.evaluation.prepare_estimator",
     "calibrate": "ilbrl.study.evaluation.calibrate_estimator",
     "evaluate": "ilbrl.study.evaluation.evaluate_group",
+    "unite": "ilbrl.study.uniting.unite_seeds",
     "final": "ilbrl.study.final.play",
 }
 """Kind → the function that does the work, of an `Assignment`."""

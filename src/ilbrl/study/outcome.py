@@ -10,9 +10,9 @@ from pathlib import Path
 from ilbrl import ope
 from ilbrl.agents import AGENTS
 from ilbrl.policy import Policy
-from ilbrl.results.schema import Selection, TuningRecord
+from ilbrl.results.schema import Chosen, Selection, TuningRecord
 from ilbrl.results.tables import Candidate, ResultRow, all_scores, result_rows, with_scores
-from ilbrl.study import final
+from ilbrl.study import final, uniting
 from ilbrl.study.estimator import estimator_of
 from ilbrl.study.session import Session
 
@@ -20,7 +20,7 @@ EXPORTED = re.compile(r"(best|seed\d+)\.safetensors")  # in the folder of an alg
 
 
 def export(s: Session, found: Sequence[Candidate], selection: Selection, tuning: TuningRecord) -> Selection:
-    """policies/: all seeds of every selected configuration, and the one to deploy; the selection with their paths.
+    """policies/: all seeds of every selected configuration, and what to deploy; the selection with their paths.
 
     Each file replaces its predecessor in one step; only files of earlier selections are removed.
     """
@@ -32,20 +32,30 @@ def export(s: Session, found: Sequence[Candidate], selection: Selection, tuning:
     for c in final.chosen_candidates(found, selection):
         entry = algorithms[c.algorithm]
         assert c.policy is not None
-        policy = Policy.load(c.policy).with_metadata(
-            study=s.study.name, task=s.study.task, configuration=c.configuration, offline_value=entry.value,
-            offline_quantity=tuning.quantity, trust=tuning.trust.verdict if tuning.trust else None,
-        )  # fmt: skip
+        policy = _told(Policy.load(c.policy), s, entry, tuning)
         file = Path(c.algorithm) / f"seed{c.policy_seed}.safetensors"
         kept.add(policy.save(exported / file))
         algorithms[c.algorithm] = replace(entry, policies=(*entry.policies, f"policies/{file}"))
-        if c.policy_seed == entry.best_seed:
+        if c.policy_seed == entry.deployed_seed:
             kept.add(policy.save(exported / c.algorithm / "best.safetensors"))
-            if overall is not None and c.algorithm == overall.algorithm:
-                kept.add(policy.save(exported / "best.safetensors"))
-                overall = replace(overall, policy="policies/best.safetensors")
+    for name, entry in algorithms.items():
+        if entry.united is not None:
+            policy = _told(Policy.load(s.store.path(entry.united.job or "") / uniting.FILE), s, entry, tuning)
+            kept.add(policy.save(exported / name / "best.safetensors"))
+        best = exported / name / "best.safetensors"
+        if overall is not None and name == overall.algorithm and best in kept:
+            kept.add(Policy.load(best).save(exported / "best.safetensors"))
+            overall = replace(overall, policy="policies/best.safetensors")
     _remove_earlier(exported, kept)
     return replace(selection, algorithms=algorithms, overall=overall)
+
+
+def _told(policy: Policy, s: Session, entry: Chosen, tuning: TuningRecord) -> Policy:
+    """With what the study knows of it."""
+    return policy.with_metadata(
+        study=s.study.name, task=s.study.task, configuration=entry.configuration, offline_value=entry.value,
+        offline_quantity=tuning.quantity, trust=tuning.trust.verdict if tuning.trust else None,
+    )  # fmt: skip
 
 
 def _remove_earlier(exported: Path, kept: Set[Path]) -> None:
@@ -65,7 +75,9 @@ def warned(tuning: TuningRecord, found: Sequence[Candidate], selection: Selectio
     assert tuning.trust is not None
     limit, error = tuning.trust.distance_limit, tuning.trust.error or 0.0
     best = [c for c in final.chosen_candidates(found, selection) if c.policy_seed == _best_seed(c, selection)]
-    distances = {c.algorithm: c.distance for c in best if c.distance is not None}
+    away = {c.algorithm: c.distance for c in best}
+    away |= {name: entry.united.distance for name, entry in selection.algorithms.items() if entry.united is not None}
+    distances = {name: distance for name, distance in away.items() if distance is not None}
     values = {name: entry.value for name, entry in selection.algorithms.items() if entry.value is not None}
     truths = [known.truth for known in tuning.known.values() if known.truth is not None]
     clones = all(known.clone for known in tuning.known.values())

@@ -36,6 +36,7 @@ from ilbrl.study.selection import select
 from ilbrl.study.session import Session, all_updates, check, do, open_session, showing_progress
 from ilbrl.study.study import Study
 from ilbrl.study.training import jobs_before_training, label_job, read_trained, training_jobs
+from ilbrl.study.uniting import unite
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class StudyResult:
 
     @property
     def policy(self) -> Policy:
-        """The best seed of the selected configuration of the selected algorithm."""
+        """The policy to deploy: of the selected algorithm, all seeds of its selected configuration, or the best one."""
         overall = self.selection.overall
         if overall is None or overall.policy is None:
             raise IlbrlError(self.nothing or "nothing was selected")
@@ -90,8 +91,9 @@ def run(
                 tuning = calibrate(working, parts)
                 trained = train(working, parts)
                 evaluated = evaluate(working, parts, trained, tuning)
-            found = candidates(s, trained, evaluated)
-            selection = select_and_export(s, parts, found, tuning)
+                found = candidates(working, trained, evaluated)
+                chosen = choose(working, parts, found, tuning)
+            selection = keep_selection(s, parts, found, chosen, tuning)
         s.auditor.played("candidates_before_selection", _candidates_calls() - before)
         played = final.play_once(s, parts, found, selection, again) if study.task else None
         write_results(s, found, selection)
@@ -251,11 +253,18 @@ def candidates(s: Session, trained: Sequence[Job], evaluated: Sequence[Job]) -> 
     return candidates_of_jobs(folders, [read_result(s.store.path(job.id), EvaluatedRecord) for job in evaluated])
 
 
-def select_and_export(s: Session, parts: Parts, found: Sequence[Candidate], tuning: TuningRecord) -> Selection:
-    """Phase 4, second half: selection.json, the winners' policies, results.csv, and a warning in tuning.json."""
-    started = time.monotonic()
+def choose(s: Session, parts: Parts, found: Sequence[Candidate], tuning: TuningRecord) -> Selection:
+    """Phase 4, second half: the configuration of each algorithm, and its seeds as one policy."""
     valuer = estimator_of(s.study)
     chosen = select(found, valuer.estimator.rule, valuer.estimator.disagreement_penalty(valuer.config))
+    return unite(s, parts, found, chosen, tuning)
+
+
+def keep_selection(
+    s: Session, parts: Parts, found: Sequence[Candidate], chosen: Selection, tuning: TuningRecord
+) -> Selection:
+    """Its result: selection.json, the winners' policies, results.csv, and a warning in tuning.json."""
+    started = time.monotonic()
     selection = export(s, found, chosen, tuning)
     path = s.folder / "selection.json"
     new = not path.exists() or read_json(path, Selection, remedy(path)) != selection
