@@ -4,6 +4,7 @@
     python -m benchmarks.policy_ladder hopper --out results/ladder-small --set members=3 size=small \\
         --expert {task}/expert:40000steps --logs {task}/medium:40000steps
     python -m benchmarks.policy_ladder hopper --out results/ladder-sarsa --estimator expected_sarsa --set updates=100000
+    python -m benchmarks.policy_ladder --table docs/results/ladder-models                            (the table in docs)
 
 The evidence are logs of medium and expert alone. Each of rung1, rung2, medium, rung3 and expert is valued as it acts
 when it is logged, with its own logs among the evidence and without them (the rungs made none of the logs, so they are
@@ -14,6 +15,7 @@ setting that a calibration would try is shown. Each task's JSON file is written 
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,7 @@ from ilbrl.base.records import to_plain, write_json
 from ilbrl.data.benchmark import source_policy
 from ilbrl.study.search import parse
 
+TASKS = ("hopper", "halfcheetah", "walker2d", "ant")
 LEVELS = ("rung1", "rung2", "medium", "rung3", "expert")
 LOGGED = {"expert": "expert", "logs": "medium"}  # log of the evidence → who made it
 EPISODES = 30
@@ -34,15 +37,21 @@ EPISODES = 30
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tasks", nargs="+")
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("tasks", nargs="*")
+    parser.add_argument("--out", type=Path)
     parser.add_argument("--expert", default="{task}/expert:700000steps", help="2/7 of its episodes are held out")
     parser.add_argument("--logs", default="{task}/medium:700000steps", help="the same")
     parser.add_argument("--estimator", default=ope.DEFAULT, choices=list(ope.ESTIMATORS))
     parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE", help="settings of the estimator")
     parser.add_argument("--seeds", type=int, help="by default what suits the estimator")
     parser.add_argument("--intrinsic", action="store_true", help="value closeness to the expert instead of the rewards")
+    parser.add_argument("--table", type=Path, help="print the table of a folder")
     args = parser.parse_args()
+    if args.table:
+        print("\n".join(lines_of(args.table)))
+        return
+    if args.out is None:
+        parser.error("--out is missing")
     for task in args.tasks:
         record = climb(task, args)
         write_json(args.out / f"{task}.json", record)
@@ -99,6 +108,20 @@ def table(record: dict[str, Any]) -> None:
             scores = [check["spearman"], check["regret_at_k"][0], check["value_error"], check["bias"]]
             name = f"setting {number}{chosen}, own logs {view}"
             print(f"| {name} | " + " | ".join([*cells, *(_shown(score, ".2f") for score in scores)]) + " |", flush=True)
+
+
+def lines_of(folder: Path) -> list[str]:
+    """The chosen setting of every task: truth, estimates of models that know a policy's own logs, and of others."""
+    lines = ["| | " + " | ".join(LEVELS) + " | Spearman |", "|---|" + "---:|" * (len(LEVELS) + 1)]
+    for task in TASKS:
+        record = json.loads((folder / f"{task}.json").read_text())
+        row = record["table"][record["chosen"]]
+        truth = [f"{record['truths'][level]['value']:,.0f}" for level in LEVELS]
+        lines.append(f"| {task}, truth | {' | '.join(truth)} | |")
+        for view, name in (("seen", "with its own logs"), ("unseen", "without them")):
+            cells = [_shown(row[view][level]["value"], ",.0f").replace("-", "−") for level in LEVELS]
+            lines.append(f"| {task}, {name} | {' | '.join(cells)} | {row[f'{view}_check']['spearman']:.1f} |")
+    return lines
 
 
 def _shown(value: float | None, how: str) -> str:

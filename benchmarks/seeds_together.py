@@ -5,7 +5,7 @@
 
 The policy seeds of every configuration answer as one committee (docs/committees.md), which is played as the revealed
 candidates were: `ilbrl tune --reveal` comes first. A committee is compared with the mean of its members, and with the
-member that would be deployed, the one with the highest offline value.
+member that has the highest offline value.
 """
 
 from __future__ import annotations
@@ -62,12 +62,18 @@ def measure(folder: Path, episodes: int) -> list[dict[str, Any]]:
             "algorithm": algorithm,
             "configuration": number,
             "members": [c.true_score for c in members],
-            "deployed": max(members, key=lambda c: -np.inf if c.offline_value is None else c.offline_value).true_score,
+            "highest_value": max(
+                members, key=lambda c: -np.inf if c.offline_value is None else c.offline_value
+            ).true_score,
             "together": together.score,
             "selected": any(c.selected for c in members),
         }
         for ((algorithm, number), members), together in zip(groups.items(), played)
     ]
+
+
+def _value(c: Candidate) -> float:
+    return -np.inf if c.offline_value is None else c.offline_value
 
 
 def _file(folder: Path, c: Candidate) -> Path:
@@ -83,7 +89,7 @@ def _algorithm(job: Path) -> str:
 def lines_of(studies: Mapping[str, Sequence[dict[str, Any]]]) -> list[str]:
     """Means over the configurations of each algorithm, and how often all together are better."""
     lines = [
-        "| study | algorithm | configurations | a member | the deployed one | together | together above the mean |",
+        "| study | algorithm | configurations | a member | highest value | together | together above the mean |",
         "|---|---|---:|---:|---:|---:|---:|",
     ]
     for study, entries in studies.items():
@@ -91,7 +97,10 @@ def lines_of(studies: Mapping[str, Sequence[dict[str, Any]]]) -> list[str]:
             own = [entry for entry in entries if entry["algorithm"] == algorithm]
             means = [float(np.mean(entry["members"])) for entry in own]
             better = sum(entry["together"] > mean for entry, mean in zip(own, means))
-            cells = [np.mean(means), *(np.mean([entry[name] for entry in own]) for name in ("deployed", "together"))]
+            cells = [
+                np.mean(means),
+                *(np.mean([entry[name] for entry in own]) for name in ("highest_value", "together")),
+            ]
             shown = " | ".join(f"{cell:.1f}" for cell in cells)
             lines.append(f"| {study} | {display(algorithm)} | {len(own)} | {shown} | {better} of {len(own)} |")
     return lines
