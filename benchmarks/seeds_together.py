@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def measure(folder: Path, episodes: int) -> list[dict[str, Any]]:
-    """An entry per algorithm and configuration: scores of its members, of the deployed one, and of all together."""
+    """An entry per algorithm and configuration: scores of the members, of the highest valued one, of all together."""
     run = read_run(folder)
     groups: dict[tuple[str, int], list[Candidate]] = {}
     for c in run.candidates:
@@ -62,9 +62,7 @@ def measure(folder: Path, episodes: int) -> list[dict[str, Any]]:
             "algorithm": algorithm,
             "configuration": number,
             "members": [c.true_score for c in members],
-            "highest_value": max(
-                members, key=lambda c: -np.inf if c.offline_value is None else c.offline_value
-            ).true_score,
+            "highest_value": max(members, key=_value).true_score,
             "together": together.score,
             "selected": any(c.selected for c in members),
         }

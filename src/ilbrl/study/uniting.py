@@ -36,13 +36,18 @@ def unite(
     """The selection, with all seeds of each selected configuration together where they can be one policy."""
     if not s.study.evaluation.together:
         return selection
+    jobs: dict[str, Job] = {}
+    members: dict[str, list[Candidate]] = {}
+    for name, entry in selection.algorithms.items():
+        chosen = (name, entry.configuration)
+        members[name] = [c for c in found if (c.algorithm, c.configuration) == chosen and not c.diverged]
+        if can_be_one(members[name]):
+            jobs[name] = unite_job(s.study, parts, members[name], tuning)
     algorithms = dict(selection.algorithms)
-    for name, entry in algorithms.items():
-        members = [c for c in found if (c.algorithm, c.configuration) == (name, entry.configuration) and not c.diverged]
-        if can_be_one(members):
-            (folder,) = do(s, parts, [unite_job(s.study, parts, members, tuning)])
-            together = replace(read_result(folder, Together), job=folder.name)
-            algorithms[name] = replace(entry, together=judged(together, entry, members, selection.penalty))
+    for name, folder in zip(jobs, do(s, parts, list(jobs.values()))):
+        together = replace(read_result(folder, Together), job=folder.name)
+        entry = algorithms[name]
+        algorithms[name] = replace(entry, together=judged(together, entry, members[name], selection.penalty))
     return replace(selection, algorithms=algorithms)
 
 
