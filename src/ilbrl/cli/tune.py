@@ -41,6 +41,7 @@ STUDY is a TOML file or a preset: {presets}
   ilbrl tune --expert demos.csv --logs logs.csv --imagine ilbrl --out runs/mine     (few demonstrations: imagined steps)
   ilbrl tune --expert demos.csv --logs logs.csv --committee 5 --out runs/mine       (less luck: committees of policies)
   ilbrl tune --expert demos.csv --logs logs.csv --intrinsic --out runs/mine         (choose by closeness to the expert)
+  ilbrl tune --expert demos.csv --logs logs.csv --no-together --out runs/mine       (deploy one seed: a smaller network)
   ilbrl tune study.toml --out runs/mine
   ilbrl tune small --task walker2d --seeds 3 --out runs/walker2d
   ilbrl tune paper --task hopper --executor ray --address auto --out runs/hopper
