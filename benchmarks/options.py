@@ -83,6 +83,10 @@ def measure(task: str, count: int, args: argparse.Namespace) -> None:
     missing = {name: changes for name, changes in ASKED[args.logs].items() if name not in found["scores"]}
     if not missing:
         return
+    updates, episodes = (20, 2) if args.tiny else (args.updates, args.episodes)
+    sizes = {"updates": updates, "episodes": episodes, "commit": commit()}
+    if found["scores"] and (other := {name: found.get(name) for name in sizes}) != sizes:
+        raise SystemExit(f"{path}: was measured with {other}, not {sizes}; use another folder")
     expert = ilbrl.load(f"{task}/expert@{EXPERT_SEED}:{count}ep", quiet=True)
     logs = ilbrl.load(f"{task}/{args.logs}:{3000 if args.tiny else LOGS_STEPS}steps", quiet=True)
     default = replace(AGENTS["ilbrl"].presets["default"], dtype="float32" if args.tiny else "bfloat16")
@@ -91,7 +95,6 @@ def measure(task: str, count: int, args: argparse.Namespace) -> None:
         config = replace(default, **changes)
         alike.setdefault(repr(static_fields(config)), {})[name] = config
     seeds = [FIRST_SEED + i for i in range(args.seeds)]
-    updates, episodes = (20, 2) if args.tiny else (args.updates, args.episodes)
     for group in alike.values():
         started = time.monotonic()
         learned = ilbrl.fit(
@@ -107,7 +110,7 @@ def measure(task: str, count: int, args: argparse.Namespace) -> None:
         }  # fmt: skip
         path.parent.mkdir(parents=True, exist_ok=True)
         with written_whole(path) as partial:
-            partial.write_text(json.dumps(about | found, indent=1))
+            partial.write_text(json.dumps(found | about, indent=1))
         print(task, count, args.logs, ", ".join(group), _rounded(scores), f"{seconds:.0f} s", flush=True)
 
 

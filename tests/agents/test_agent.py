@@ -133,9 +133,6 @@ def test_a_discriminator_never_learns_longer_than_its_agent():
 def test_labels_survive_a_file(tmp_path):
     LABELS.save(tmp_path / "labels.npz")
     found = Labels.load(tmp_path / "labels.npz")
-    assert found.of_state is None
-    replace(LABELS, of_state=LABELS.distance / 2).save(tmp_path / "labels.npz")
-    np.testing.assert_array_equal(Labels.load(tmp_path / "labels.npz").of_state, LABELS.distance / 2)
     for name in ("reward", "distance", "nearest"):
         np.testing.assert_array_equal(getattr(found, name), getattr(LABELS, name))
     assert (found.d_max, found.expert_rows, found.compared) == (LABELS.d_max, 40, "step")
@@ -145,7 +142,6 @@ def test_labels_survive_a_file(tmp_path):
         ({"distance": -LABELS.distance}, "distance: not all at least 0"),
         ({"nearest": LABELS.nearest + 40}, "nearest: not the numbers of expert rows"),
         ({"expert_rows": 10**6}, "do not fit together"),
-        ({"of_state": np.zeros(3)}, "of_state: not a distance for every row"),
     ):
         replace(LABELS, **change).save(tmp_path / "labels.npz")
         with pytest.raises(IlbrlError, match=rf"labels\.npz: not a file of labels \(.*{said}"):
@@ -179,8 +175,9 @@ def test_a_row_counts_less_whose_action_is_to_blame_for_its_distance():
     assert share[40:].max() < 1
     configs = [AGENTS["ilbrl"].Config(agreement=p) for p in (0.0, 2.0)]
     rewards = np.stack([LABELS.reward, LABELS.reward])
-    for labels in (LABELS, replace(LABELS, of_state=d_state), replace(LABELS, compared="transition"), None):
+    for labels in (LABELS, replace(LABELS, compared="transition"), None):
         found = BY_REWARD.weigh(Weighing(EXPERT, OTHERS, rows, spec, rewards, configs, labels))
+        assert found.dtype == rewards.dtype
         np.testing.assert_array_equal(found[0], LABELS.reward)
         np.testing.assert_allclose(found[1], LABELS.reward * share**2, rtol=1e-5)
 

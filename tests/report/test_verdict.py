@@ -45,7 +45,7 @@ def alone(copy, edit):
 
     def made(folder):
         place = copy(folder)
-        edit(place / "selection.json", lambda s: [entry.update(together=None) for entry in s["algorithms"].values()])
+        edit(place / "selection.json", lambda s: [entry.update(committee=None) for entry in s["algorithms"].values()])
         return place
 
     return made
@@ -83,8 +83,7 @@ def test_the_interval_of_an_estimate_holds_how_far_known_policies_were_missed(ho
             policy["estimate"] = policy["truth"] + off
 
     edit(hopper / "tuning.json", miss)
-    edit(hopper / "selection.json", lambda s: s["algorithms"]["bc"].update(value_std_error=0.1))
-    edit(hopper / "selection.json", lambda s: s["overall"].update(value=-191.2))
+    edit(hopper / "selection.json", lambda s: s["algorithms"]["bc"].update(value=-191.2, value_std_error=0.1))
     assert said(hopper).how_good[-1] == (
         "Estimated discounted value: -191.2 ± 212.6 (from logs alone; known policies were missed by 108.5)."
     )
@@ -143,8 +142,10 @@ def test_an_estimate_that_does_not_clear_the_logs_is_bad_news_too(finished, alon
         (2.0, "Deploy", f"That is 1.00 {logs}, {expert}."),
         (1.1, "no better than the logs", f"That is 0.100 {logs}: {chance}."),
     ):
-        edit(folder / "selection.json", lambda s, value=value: s["overall"].update(value=value))
-        edit(folder / "selection.json", lambda s: [e.update(value_std_error=0.0) for e in s["algorithms"].values()])
+        edit(
+            folder / "selection.json",
+            lambda s, value=value: [e.update(value=value, value_std_error=0.0) for e in s["algorithms"].values()],
+        )
         assert headline in said(folder).headline
         assert said(folder).how_good[1] == placed
 
@@ -191,14 +192,14 @@ def test_what_is_deployed_together_is_judged_together(played, copy, edit):
     algorithm = entry["overall"]["algorithm"]
 
     def united(s):
-        s["algorithms"][algorithm]["together"].update(value=-7.0, deployed=True)
-        for each in s["algorithms"][algorithm]["together"]["estimates"]:
+        s["algorithms"][algorithm]["committee"].update(value=-7.0, deployed=True)
+        for each in s["algorithms"][algorithm]["committee"]["estimates"]:
             each["value"] = -7.0
 
     def reach(final):
-        for each in (*final["scores"], *final["together"]):
+        for each in (*final["scores"], *final["committees"]):
             each.update(return_mean=-300.0 if each["policy_seed"] < 0 else -900.0, return_std=5.0)
-        assert [each["policy_seed"] for each in final["together"]] == [-1] * len(final["together"])
+        assert [each["policy_seed"] for each in final["committees"]] == [-1] * len(final["committees"])
 
     edit(folder / "selection.json", united)
     edit(folder / "final.json", reach)

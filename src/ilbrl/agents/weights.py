@@ -12,7 +12,6 @@ and did something else. There the expert alone is cloned, and elsewhere all logs
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,8 +60,8 @@ def by_reward(asked: Weighing) -> np.ndarray:
     powers = [cfg.agreement for cfg in asked.configs]
     if not any(powers):
         return np.stack(weights)
-    agreed = agreement(_searched(asked))
-    return np.stack([w if p == 0 else w * agreed**p for w, p in zip(weights, powers)])
+    agreed = agreement(state_distances(asked.expert, asked.logs, asked.spec, quiet=True), _step_distances(asked))
+    return np.stack([w if p == 0 else w * (agreed**p).astype(w.dtype) for w, p in zip(weights, powers)])
 
 
 def best_ahead(data: Dataset, rewards: np.ndarray, horizon: int) -> np.ndarray:
@@ -74,14 +73,12 @@ def best_ahead(data: Dataset, rewards: np.ndarray, horizon: int) -> np.ndarray:
     return best
 
 
-def _searched(asked: Weighing) -> Labels:
-    """Labels that know d(s, a) and d(s); what is known already is not searched again."""
+def _step_distances(asked: Weighing) -> np.ndarray:
+    """[N] d(s, a): those of the labels, where these are of steps and actions that differ are infinitely apart."""
     labels = asked.labels
-    if not isinstance(labels, Labels) or (labels.compared, labels.action_distance) != ("step", None):
-        labels = label_steps(asked.expert, asked.logs, asked.spec, quiet=True)
-    if labels.of_state is None:
-        labels = replace(labels, of_state=state_distances(asked.expert, asked.logs, asked.spec, quiet=True))
-    return labels
+    if isinstance(labels, Labels) and (labels.compared, labels.action_distance) == ("step", None):
+        return labels.distance
+    return label_steps(asked.expert, asked.logs, asked.spec, quiet=True).distance
 
 
 BY_REWARD = Weight(RewardWeight, by_reward)

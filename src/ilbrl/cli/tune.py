@@ -167,6 +167,7 @@ def as_text(result: StudyResult) -> str:
     lines = [
         f"Selected: {overall.algorithm}, configuration {overall.configuration} — {overall.reason}.",
         f"Hyper-parameters: {_settings(chosen.hyperparameters)}",
+        *([] if chosen.file is None else [f"Deployed: {chosen.file}."]),
         "",
         *_scoreboard(result),
         *([] if trust is None or trust.verdict is None else ["", f"Offline values: {SAYINGS[trust.verdict]}."]),
@@ -192,7 +193,7 @@ def _scoreboard(result: StudyResult) -> list[str]:
         lines.append(_row(f"({name})", number(known.estimate), _number(known.truth), _number(true)))
     if result.tuning.quantity:
         lines.append(f"Offline value: {result.tuning.quantity}.")
-    returns = {name: entry.task_return for name, entry in result.selection.algorithms.items()}
+    returns = {name: entry.to_deploy.task_return for name, entry in result.selection.algorithms.items()}
     if told := [f"{name} {number(value)}" for name, value in returns.items() if value is not None]:
         lines.append(f"Return by the logs' rewards in the same imagined episodes: {', '.join(told)}.")
     return [*lines, *(score_notes([final.task or ""]) if scored else [])]
@@ -207,9 +208,9 @@ def true_score(result: StudyResult, algorithm: str, scored: bool = True) -> floa
 
 
 def _offline(result: StudyResult, entry: Chosen) -> str:
-    """The value, no surer than the estimator was on the known policies."""
-    error = math.hypot(entry.value_std_error or 0.0, known_miss(result.tuning) or 0.0)
-    return plus_minus(entry.value, NORMAL_95 * error if error else None)
+    """The value of the file to deploy, no surer than the estimator was on the known policies."""
+    error = math.hypot(entry.to_deploy.value_std_error or 0.0, known_miss(result.tuning) or 0.0)
+    return plus_minus(entry.to_deploy.value, NORMAL_95 * error if error else None)
 
 
 def _number(value: float | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -12,8 +13,8 @@ from ilbrl.report.scoreboard import Played, over_seeds, played, reference_score,
 from ilbrl.report.statistics import NORMAL_95, Mean
 from ilbrl.report.text import listed, number, plus_minus, several
 from ilbrl.results.folder import Run
-from ilbrl.results.schema import TOGETHER, Chosen, TuningRecord
-from ilbrl.results.tables import Candidate, score_to_deploy
+from ilbrl.results.schema import Chosen, TuningRecord
+from ilbrl.results.tables import Candidate, committee_as_candidate, score_to_deploy
 
 Standing = Literal["better", "unsure", "no better"]
 PLAYED_BY_UNKNOWN = "An environment was played, but results.csv, which shows by whom, is missing or damaged"
@@ -42,20 +43,17 @@ def selected(run: Run, algorithm: str) -> list[Candidate]:
 def file_of(run: Run, algorithm: str) -> Candidate | None:
     """Whose policy best.safetensors is: all seeds together, or the seed with the highest offline value."""
     entry = run.selection.algorithms.get(algorithm, Chosen())
-    if entry.united is None or entry.configuration is None:
+    if (committee := entry.deployed_committee) is None:
         return next((c for c in selected(run, algorithm) if c.policy_seed == entry.best_seed), None)
-    return Candidate(
-        algorithm, entry.configuration, TOGETHER, entry.hyperparameters, estimates=entry.united.estimates,
-        counted=entry.counted, penalty=run.selection.penalty, distance=entry.united.distance, gain=entry.united.gain,
-        task_return=entry.united.task_return, selected=True, true=score_to_deploy(run.selection, run.final, algorithm),
-    )  # fmt: skip
+    candidate = committee_as_candidate(algorithm, entry, committee, run.selection.penalty)
+    return replace(candidate, true=score_to_deploy(run.selection, run.final, algorithm))
 
 
 def whose(run: Run, algorithm: str) -> str | None:
-    """The same in words."""
+    """In a few words, whose policy best.safetensors is."""
     entry = run.selection.algorithms.get(algorithm, Chosen())
-    if entry.united is not None:
-        return f"its {len(entry.united.seeds)} seeds together"
+    if (committee := entry.deployed_committee) is not None:
+        return f"its {len(committee.seeds)} seeds together"
     return None if entry.best_seed is None else f"seed {entry.best_seed}"
 
 
@@ -96,15 +94,12 @@ def estimated(run: Run) -> Mean | None:
 
     Of a single seed it is that of its configuration, the mean over all seeds.
     """
-    overall, together = run.selection.overall, chosen(run).united
-    value = together.value if together is not None else overall.value if overall is not None else None
-    if value is None:
+    file = chosen(run).to_deploy
+    if file.value is None:
         return None
-    file = file_of(run, overall.algorithm) if together is not None and overall is not None else None
-    own = chosen(run).value_std_error if file is None else file.offline_std_error
-    errors = [error for error in (own, known_miss(run.tuning)) if error is not None]
+    errors = [error for error in (file.value_std_error, known_miss(run.tuning)) if error is not None]
     error = float(np.hypot.reduce(errors)) if errors else np.nan
-    return Mean(value, error, NORMAL_95 * error, 1)
+    return Mean(file.value, error, NORMAL_95 * error, 1)
 
 
 def known_truth(run: Run, role: str) -> float | None:
@@ -135,7 +130,7 @@ def gain_over_logs(run: Run) -> Mean | None:
     What a clone of the logs is given beyond the logs is the evaluator's error, and is taken off. None: not recorded,
     or policies are known: how far they were missed says more.
     """
-    gain, given = (chosen(run).united or chosen(run)).gain, _given_to_clone(run)
+    gain, given = chosen(run).to_deploy.gain, _given_to_clone(run)
     if gain is None or given is None:
         return None
     return Mean(gain.value - given, gain.std_error, NORMAL_95 * gain.std_error, 1)
@@ -200,18 +195,19 @@ def _true_score(run: Run, algorithm: str) -> float | None:
 def _in_the_environment(run: Run, algorithm: str) -> Iterator[str]:
     """What was measured of the file, with the spread over seeds beside it."""
     file, seeds = file_played(run, algorithm), seeds_played(run, algorithm)
-    if seeds is None:
+    score = file.mean if file else seeds
+    if score is None:
         return
     unit = "normalised score" if scored(run) else "return of an episode"
-    score = file.mean if file else seeds
     if file is None:
+        assert seeds is not None
         yield f"True {unit} {plus_minus(seeds.value, seeds.half_width)}: mean of {several(seeds.runs, 'seed')}."
         yield "The file to deploy was not played itself."
     else:
         over = f"mean of {several(score.runs, 'episode')}" if score.runs else "episodes not recorded"
         spread = f", which vary by ± {number(file.spread)}" if np.isfinite(file.spread) else ""
         yield f"True {unit} of this file {plus_minus(score.value, score.half_width)} ({over}{spread})."
-        if seeds.runs > 1:
+        if seeds is not None and seeds.runs > 1:
             values = [each.mean.value for c in selected(run, algorithm) if (each := played(run, c)) is not None]
             reach = f"{number(min(values))} to {number(max(values))}, {number(seeds.value)} on average"
             yield f"The {seeds.runs} seeds of its configuration reach {reach}."
@@ -240,12 +236,12 @@ def _from_logs(run: Run, algorithm: str) -> Iterator[str]:
         whom = "the best clone misses its log's episodes by" if clones else "known policies were missed by"
         how = "" if missed is None else f"; {whom} {number(missed)}"
         yield f"Estimated {quantity(run)}: {plus_minus(estimate.value, estimate.half_width)} (from logs alone{how})."
-    if (beside := (chosen(run).united or chosen(run)).task_return) is not None:
+    if (beside := chosen(run).to_deploy.task_return) is not None:
         yield f"In the same imagined episodes its return by the logs' rewards is {number(beside)}."
     same = in_estimated_quantity(run, file) if file else None
     if same is not None:
         yield f"In the environment this quantity was {plus_minus(same.value, same.half_width)}."
-    if seeds_played(run, algorithm) is not None:
+    if _true_score(run, algorithm) is not None:
         return
     gain, logs = gain_over_logs(run), known_truth(run, "logs")
     if gain is not None and logs is not None:

@@ -24,7 +24,10 @@ three runs that beat three others would win "100 %"."""
 
 
 def scored(run: Run) -> bool:
-    return any(candidate.true_score is not None for candidate in run.candidates)
+    """Whether what was played has scores, and not returns alone."""
+    committees = run.final.committees if run.final else ()
+    scores = [*(c.true_score for c in run.candidates), *(committee.score for committee in committees)]
+    return any(score is not None for score in scores)
 
 
 def truth(run: Run, candidate: Candidate) -> float | None:

@@ -326,12 +326,12 @@ class Ranked:
     eligible: bool | None = None
 
 
-TOGETHER = -1
+ALL_SEEDS = -1
 """Stands for a policy seed where all seeds of a configuration answer together."""
 
 
 @dataclass(frozen=True)
-class Together:
+class Committee:
     """All seeds of a selected configuration as one policy (docs/committees.md), valued as each of them was."""
 
     seeds: tuple[int, ...] = ()
@@ -340,6 +340,7 @@ class Together:
     gain: Gain | None = None  # over the logs; None: not known
     task_return: float | None = None
     value: float | None = None  # by the evaluations that count; None: none does
+    value_std_error: float | None = None  # over these evaluations
     deployed: bool = False  # best.safetensors is this policy, and not the best seed
     job: str | None = None  # that made it
 
@@ -357,7 +358,8 @@ class Chosen:
     eligible: int | None = None  # how many configurations are
     converged_share: float | None = None
     best_seed: int | None = None
-    together: Together | None = None  # None: fewer than two seeds, or networks that cannot stand side by side
+    committee: Committee | None = None  # None: `file` says why
+    file: str | None = None  # whose policy best.safetensors is, and why, in words
     counted: tuple[Grade, ...] = ("sound",)  # evaluations with these grades make up the values
     moving: bool = False  # too few evaluations had converged, and some that still moved had to count
     policies: tuple[str, ...] = ()
@@ -365,14 +367,20 @@ class Chosen:
     reason: str | None = None
 
     @property
-    def united(self) -> Together | None:
-        """All seeds together, where that is the policy to deploy."""
-        return self.together if self.together is not None and self.together.deployed else None
+    def deployed_committee(self) -> Committee | None:
+        """All seeds as one policy, where that is the policy to deploy."""
+        return self.committee if self.committee is not None and self.committee.deployed else None
 
     @property
     def deployed_seed(self) -> int | None:
-        """Whose policy best.safetensors is; `TOGETHER`: that of all seeds."""
-        return self.best_seed if self.united is None else TOGETHER
+        """Whose policy best.safetensors is."""
+        return self.best_seed if self.deployed_committee is None else ALL_SEEDS
+
+    @property
+    def to_deploy(self) -> Committee | Chosen:
+        """Has `value`, `value_std_error`, `gain` and `task_return` of the file: where that is a single seed, the means
+        over all seeds, which say more about it than its own."""
+        return self.deployed_committee or self
 
 
 @dataclass(frozen=True)
@@ -391,6 +399,11 @@ class Selection:
     nothing: str | None = None  # why, where nothing could be selected
     rule: Rule = "converged"
     penalty: float = 0.0  # standard deviations over its evaluations that a policy's value loses
+
+    @property
+    def deployed_committees(self) -> dict[str, Committee]:
+        """Algorithm → all seeds of its configuration as one policy, where that is its policy to deploy."""
+        return {name: found for name, entry in self.algorithms.items() if (found := entry.deployed_committee)}
 
 
 # --- choices.json: only where actions are discrete -------------------------------------------------------------------
@@ -436,5 +449,5 @@ class Scores:
     task: str | None = None
     discount: float | None = None  # of the discounted returns
     scores: tuple[Score, ...] = ()
-    together: tuple[Score, ...] = ()  # of all seeds of a configuration as one policy, where that is deployed
+    committees: tuple[Score, ...] = ()  # of all seeds of a configuration as one policy, where that is deployed
     references: dict[str, Reference] = field(default_factory=dict)  # by role

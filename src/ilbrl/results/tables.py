@@ -12,7 +12,10 @@ import numpy as np
 
 from ilbrl.base.records import read_csv
 from ilbrl.results.schema import (
+    ALL_SEEDS,
     CONVERGENCE,
+    Chosen,
+    Committee,
     EstimateRecord,
     EvaluatedRecord,
     Gain,
@@ -234,13 +237,31 @@ def with_scores(candidates: Iterable[Candidate], scores: Iterable[Score]) -> lis
 
 
 def score_to_deploy(selection: Selection, scores: Scores | None, algorithm: str) -> Score | None:
-    """Of an algorithm's best.safetensors; None: it was not played."""
+    """Of an algorithm's best.safetensors; None: it was not played. A score of another job's committee is ignored."""
     entry = selection.algorithms.get(algorithm)
     if entry is None or scores is None:
         return None
-    key = (algorithm, entry.configuration, entry.deployed_seed)
-    every = (*scores.scores, *scores.together)
+    key, committee = (algorithm, entry.configuration, entry.deployed_seed), entry.deployed_committee
+    every = scores.scores if committee is None else [s for s in scores.committees if s.job in (None, committee.job)]
     return next((s for s in every if (s.algorithm, s.configuration, s.policy_seed) == key), None)
+
+
+def committee_as_candidate(algorithm: str, entry: Chosen, committee: Committee, penalty: float) -> Candidate:
+    """All seeds of a selected configuration, judged by the rules for one."""
+    assert entry.configuration is not None
+    return Candidate(
+        algorithm,
+        entry.configuration,
+        ALL_SEEDS,
+        entry.hyperparameters,
+        estimates=committee.estimates,
+        counted=entry.counted,
+        penalty=penalty,
+        distance=committee.distance,
+        gain=committee.gain,
+        task_return=committee.task_return,
+        selected=True,
+    )
 
 
 def as_selected(candidates: Iterable[Candidate], selection: Selection) -> list[Candidate]:

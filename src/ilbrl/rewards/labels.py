@@ -59,11 +59,9 @@ class Labels:
     expert_rows: int
     compared: str = "step"  # what distances are between: "step" (s, a), or "transition" (s, a, s′)
     action_distance: float | None = None  # between different discrete actions; None: infinite, or real-valued ones
-    of_state: np.ndarray | None = None  # [N] float64 distance of the state to the nearest expert state; None: not known
 
     def save(self, path: str | Path) -> None:
-        """Write the arrays and the scalars to an npz file; no `action_distance` is NaN there."""
-        searched: dict[str, Any] = {} if self.of_state is None else {"of_state": self.of_state}
+        """Write `reward`, `distance`, `nearest` and the scalars to an npz file; no `action_distance` is NaN there."""
         with written_whole(path) as partial, partial.open("wb") as file:  # a path would get .npz appended
             np.savez(
                 file,
@@ -74,7 +72,6 @@ class Labels:
                 expert_rows=np.int64(self.expert_rows),
                 compared=np.array(self.compared),
                 action_distance=np.float64(np.nan if self.action_distance is None else self.action_distance),
-                **searched,
             )
 
     @staticmethod
@@ -91,7 +88,6 @@ class Labels:
                     expert_rows=int(file["expert_rows"]),
                     compared=str(file["compared"]) if "compared" in file else "step",
                     action_distance=None if np.isnan(apart) else apart,
-                    of_state=file.get("of_state"),
                 )
             _require_sense(found)
         except (
@@ -113,8 +109,6 @@ def _require_sense(labels: Labels) -> None:
         raise ValueError("reward: not all between 0 and 1")
     if not (labels.distance >= 0).all():
         raise ValueError("distance: not all at least 0")
-    if labels.of_state is not None and (labels.of_state.shape != rows or not (labels.of_state >= 0).all()):
-        raise ValueError("of_state: not a distance for every row")
 
 
 @dataclass(frozen=True, eq=False)

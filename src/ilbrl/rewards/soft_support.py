@@ -106,15 +106,14 @@ def state_distances(expert: Dataset, logs: Dataset, spec: Spec, quiet: bool = Fa
     return label(expert, logs, lambda data: spec.standardise(data.observations), quiet).distance
 
 
-def agreement(labels: Labels) -> np.ndarray:
+def agreement(of_state: np.ndarray, of_step: np.ndarray) -> np.ndarray:
     """[N] float64 in [0, 1]: the share of its distance that a step owes to its state, d(s) / d(s, a).
 
     Near 0: the expert has been here, and did something else. 1: the action is as near as any could be, or it is the
     expert's own.
     """
-    assert labels.of_state is not None
-    nowhere = labels.distance == 0
-    return np.where(nowhere, 1.0, np.minimum(labels.of_state / np.where(nowhere, 1.0, labels.distance), 1.0))
+    nowhere = of_step == 0
+    return np.where(nowhere, 1.0, np.minimum(of_state / np.where(nowhere, 1.0, of_step), 1.0))
 
 
 def _finite_features(data: Dataset, features: FeatureMap, rows: int) -> Iterator[np.ndarray]:

@@ -19,7 +19,7 @@ from ilbrl import envs
 from ilbrl.base.errors import IlbrlError
 from ilbrl.policy import Policy
 from ilbrl.results.folder import remedy
-from ilbrl.results.schema import TOGETHER, Chosen, Reference, Score, Scores, Selection
+from ilbrl.results.schema import ALL_SEEDS, Reference, Score, Scores, Selection
 from ilbrl.results.tables import Candidate, with_scores
 from ilbrl.results.vouching import read_vouched
 from ilbrl.study import uniting
@@ -37,19 +37,19 @@ def final_job(
     parts: Parts,
     candidates: Sequence[Candidate],
     purpose: str,
-    selected: Mapping[str, Chosen] | None = None,
+    selection: Selection | None = None,
 ) -> Job:
     """With the selected policies (purpose `final`) the policies behind the logs are played too, for comparison.
 
-    selected: within each algorithm; whose seeds are deployed together are played together too.
+    selection: whose seeds are deployed together are played together too.
     """
     references = {role: fingerprint(policy) for role, policy in _behind(parts, purpose).items()}
     entries = [[*c.key, c.job, c.policy.name if c.policy else None] for c in candidates]
-    entries += [
-        [name, entry.configuration, TOGETHER, entry.united.job, uniting.FILE]
-        for name, entry in (selected or {}).items()
-        if entry.united is not None
-    ]
+    if selection is not None:
+        entries += [
+            [name, selection.algorithms[name].configuration, ALL_SEEDS, committee.job, uniting.FILE]
+            for name, committee in selection.deployed_committees.items()
+        ]
     inputs = {
         "task": study.task,
         "episodes": study.final.episodes,
@@ -93,8 +93,8 @@ def play(task: Assignment) -> None:
             environment_calls=calls,
             task=inputs["task"],
             discount=inputs["discount"],
-            scores=tuple(score for score in scores if score.policy_seed != TOGETHER),
-            together=tuple(score for score in scores if score.policy_seed == TOGETHER),
+            scores=tuple(score for score in scores if score.policy_seed != ALL_SEEDS),
+            committees=tuple(score for score in scores if score.policy_seed == ALL_SEEDS),
             references={role: _reference(inputs["task"], references[role]) for role in behind},
         )
     )
@@ -173,8 +173,8 @@ def play_once(
     if path.exists() and not again:
         recorded = read_scores(s, path)
         own = [c for c in with_scores(chosen, recorded.scores) if c.true is not None]
-        jobs = {entry.united.job for entry in selection.algorithms.values() if entry.united is not None}
-        if not len(chosen) == len(recorded.scores) == len(own) or jobs != {score.job for score in recorded.together}:
+        jobs = {committee.job for committee in selection.deployed_committees.values()}
+        if not len(chosen) == len(recorded.scores) == len(own) or jobs != {score.job for score in recorded.committees}:
             raise IlbrlError(
                 f"{path}: holds the scores of another selection, and the final evaluation happens once; use another"
                 " folder, or say --again to play these policies too, which the audit records"
@@ -182,7 +182,7 @@ def play_once(
         s.auditor.played_once("final", recorded.environment_calls["steps"], FINAL)
         s.finished("final", "played before: the recorded scores stand (--again repeats it; the audit says so)", started)
         return recorded
-    job = final_job(s.study, parts, chosen, "final", selection.algorithms)
+    job = final_job(s.study, parts, chosen, "final", selection)
     repeated = path.exists()
     if repeated:
         s.auditor.event(f"{FINAL} repeated and overwritten by name (--again)")
@@ -191,7 +191,7 @@ def play_once(
     if repeated:
         s.auditor.played("final", scores.environment_calls["steps"])
     s.auditor.played_once("final", scores.environment_calls["steps"], FINAL)
-    count = len(scores.scores) + len(scores.together)
+    count = len(scores.scores) + len(scores.committees)
     s.finished("final", f"{count} policies, {scores.episodes} episodes each in {s.study.task}", started)
     return scores
 

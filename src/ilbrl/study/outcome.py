@@ -32,15 +32,16 @@ def export(s: Session, found: Sequence[Candidate], selection: Selection, tuning:
     for c in final.chosen_candidates(found, selection):
         entry = algorithms[c.algorithm]
         assert c.policy is not None
-        policy = _told(Policy.load(c.policy), s, entry, tuning)
+        policy = _told(Policy.load(c.policy), s, entry, entry.value, tuning)
         file = Path(c.algorithm) / f"seed{c.policy_seed}.safetensors"
         kept.add(policy.save(exported / file))
         algorithms[c.algorithm] = replace(entry, policies=(*entry.policies, f"policies/{file}"))
         if c.policy_seed == entry.deployed_seed:
             kept.add(policy.save(exported / c.algorithm / "best.safetensors"))
     for name, entry in algorithms.items():
-        if entry.united is not None:
-            policy = _told(Policy.load(s.store.path(entry.united.job or "") / uniting.FILE), s, entry, tuning)
+        if (committee := entry.deployed_committee) is not None:
+            made = Policy.load(s.store.path(committee.job or "") / uniting.FILE)
+            policy = _told(made, s, entry, committee.value, tuning)
             kept.add(policy.save(exported / name / "best.safetensors"))
         best = exported / name / "best.safetensors"
         if overall is not None and name == overall.algorithm and best in kept:
@@ -50,10 +51,10 @@ def export(s: Session, found: Sequence[Candidate], selection: Selection, tuning:
     return replace(selection, algorithms=algorithms, overall=overall)
 
 
-def _told(policy: Policy, s: Session, entry: Chosen, tuning: TuningRecord) -> Policy:
-    """With what the study knows of it."""
+def _told(policy: Policy, s: Session, entry: Chosen, value: float | None, tuning: TuningRecord) -> Policy:
+    """The policy with what the study knows of it; value: its own, or the mean over all seeds of a single one's."""
     return policy.with_metadata(
-        study=s.study.name, task=s.study.task, configuration=entry.configuration, offline_value=entry.value,
+        study=s.study.name, task=s.study.task, configuration=entry.configuration, offline_value=value,
         offline_quantity=tuning.quantity, trust=tuning.trust.verdict if tuning.trust else None,
     )  # fmt: skip
 
@@ -76,9 +77,10 @@ def warned(tuning: TuningRecord, found: Sequence[Candidate], selection: Selectio
     limit, error = tuning.trust.distance_limit, tuning.trust.error or 0.0
     best = [c for c in final.chosen_candidates(found, selection) if c.policy_seed == _best_seed(c, selection)]
     away = {c.algorithm: c.distance for c in best}
-    away |= {name: entry.united.distance for name, entry in selection.algorithms.items() if entry.united is not None}
+    away |= {name: committee.distance for name, committee in selection.deployed_committees.items()}
     distances = {name: distance for name, distance in away.items() if distance is not None}
-    values = {name: entry.value for name, entry in selection.algorithms.items() if entry.value is not None}
+    worth = {name: entry.to_deploy.value for name, entry in selection.algorithms.items()}
+    values = {name: value for name, value in worth.items() if value is not None}
     truths = [known.truth for known in tuning.known.values() if known.truth is not None]
     clones = all(known.clone for known in tuning.known.values())
     trust = replace(

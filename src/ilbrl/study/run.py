@@ -278,6 +278,9 @@ def keep_selection(
         s.auditor.event("selected" if overall else "nothing selected")
     s.keep("tuning.json", warned(tuning, found, selection))
     write_results(s, found, selection)
+    for name, entry in selection.algorithms.items():
+        if entry.file is not None:
+            s.say(f"    {name}: deploys {entry.file}")
     what = f"{overall.algorithm}, configuration {overall.configuration}: {overall.reason}" if overall else None
     s.finished("selection", what or selection.nothing or "", started)
     return selection

@@ -214,7 +214,7 @@ def planned_updates(study: Study, training: int, tuning: TuningRecord | None = N
     each = chosen.estimator.updates(chosen.config, chosen.seeds)
     if tuning is not None and tuning.updates is not None:
         each = tuning.updates * len(chosen.seeds)
-    united = len(study.search.algorithms) if study.evaluation.together else 0
+    united = len(study.search.algorithms) if study.evaluation.together and study.training.seeds > 1 else 0
     return planned_policies(study) * (study.training.committee * training + each) + united * each
 
 

@@ -137,8 +137,8 @@ class Evaluation:
     blind: bool | None = None
     """Also value each known policy by models that have not seen its own logs; by default what suits the estimator."""
     together: bool = True
-    """Deploy all seeds of the selected configuration as one policy (docs/committees.md), unless that is valued below
-    the mean of its seeds; false: the seed with the highest value, whose network is smaller."""
+    """Deploy all seeds of the selected configuration as one policy (docs/committees.md), unless that is valued clearly
+    below the mean of its seeds; false: the seed with the highest value, whose network is smaller."""
     intrinsic: bool = False
     """Value policies by closeness to the expert although the logs carry rewards; without rewards it is always so."""
 
