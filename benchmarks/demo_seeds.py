@@ -1,6 +1,6 @@
 """Does the demo choose right? `ilbrl demo` with several study seeds, each in a folder of its own.
 
-    python -m benchmarks.demo_seeds [--task clinic] [--seeds 320 …] [--runs runs/demo-seeds] [--out docs/results/demo]
+    python -m benchmarks.demo_seeds [--task clinic] [--seeds 340 …] [--runs runs/demo-seeds] [--out docs/results/demo]
 
 TASK.json has a record for each seed: what was selected from logs alone, offline values, true scores (of the files that
 would be deployed; of the policies behind the logs), seconds. The table of docs/protocol.md is printed. A study that
@@ -32,7 +32,7 @@ from ilbrl.results import read_run
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--task", choices=list(PRESETS), default="clinic")
-    parser.add_argument("--seeds", type=int, nargs="+", default=list(range(320, 330)))
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(range(340, 350)))
     parser.add_argument("--runs", type=Path, default=Path("runs/demo-seeds"))
     parser.add_argument("--out", type=Path, default=Path("docs/results/demo"))
     args = parser.parse_args()

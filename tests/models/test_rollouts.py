@@ -84,6 +84,11 @@ def test_disagreement_costs_what_the_penalty_says():
     np.testing.assert_allclose(free.disagreement, doubt, rtol=1e-4)
     np.testing.assert_allclose(charged.unpenalised, free.returns, rtol=1e-5)
     np.testing.assert_allclose(free.returns - charged.returns, 5 * 2.0 * doubt, rtol=1e-4)
+    for allowed in (doubt / 4, 2 * doubt):  # a part of it is allowed, or more than there is
+        found = play([steady(0.3)], exact, horizon=5, penalty=2.0, allowed=allowed)
+        left = 5 * 2.0 * max(doubt - allowed, 0.0)
+        np.testing.assert_allclose(free.returns - found.returns, left, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(found.disagreement, doubt, rtol=1e-4)  # told whole
 
 
 def test_each_member_plays_alone():

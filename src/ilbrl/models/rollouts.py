@@ -4,18 +4,19 @@ Each member k plays every policy, from the same logged initial states, for the l
 
     a_t     = π(s_t)
     s_{t+1} = s_t + Δ_k(s_t, a_t) + κ ε_t          clipped to the range of the logs
-    R      += γ^t · l_t · (r_k(s_t, a_t) − c · σ_r · u(s_t, a_t))
+    R      += γ^t · l_t · (r_k(s_t, a_t) − c · σ_r · max(u(s_t, a_t) − b, 0))
     l_{t+1} = l_t · (1 − e_k(s_t, a_t))            the chance that the episode still lives, l_0 = 1
 
-u is the members' disagreement about the next state, divided by its median on held-out rows: what the models do not
-know costs. ε is Gaussian with the standard deviation that predictions miss on held-out rows: a policy that only a
-perfect course of events keeps upright falls. The same ε meets every policy. e_k is the learned chance of an end, or the
-user's function. Numbers that take few values in the logs (ordinal) take the nearest of them after every step. Flags and
-one-hot numbers take the values of a pattern (`models.scales`) that is drawn by its predicted chance, with the same luck
-for every policy. A step that may end the episode earns its reward and its last reward, each with its chance, where the
-models learned these apart. The learned reward is clipped to what the logs show. A `score` of states and actions may
-take its place; what the learned reward comes to is then counted beside it. Where episodes end in an absorbing state
-that earns on (`arrival`), the chance of an end earns that for all steps that are left.
+u is the members' disagreement about the next state, divided by its median on held-out rows: what the models do not know
+costs, but for the b that is `allowed`: with b = 1 usual logged steps cost next to nothing. ε is Gaussian with the
+standard deviation that predictions miss on held-out rows: a policy that only a perfect course of events keeps upright
+falls. The same ε meets every policy. e_k is the learned chance of an end, or the user's function. Numbers that take few
+values in the logs (ordinal) take the nearest of them after every step. Flags and one-hot numbers take the values of a
+pattern (`models.scales`) that is drawn by its predicted chance, with the same luck for every policy. A step that may
+end the episode earns its reward and its last reward, each with its chance, where the models learned these apart. The
+learned reward is clipped to what the logs show. A `score` of states and actions may take its place; what the learned
+reward comes to is then counted beside it. Where episodes end in an absorbing state that earns on (`arrival`), the
+chance of an end earns that for all steps that are left.
 
 A member plays alone. Where models are small, each has faults of its own that end episodes which last in truth: then
 rollout k may follow the mean of all members but k (`averaged`), in which such faults are smaller.
@@ -99,6 +100,7 @@ def rollout(
     horizon: int | None = None,
     *,
     penalty: float = PENALTY,
+    allowed: float = 0.0,
     noise: float = NOISE,
     gamma: float = 1.0,
     score: Score | None = None,
@@ -113,6 +115,7 @@ def rollout(
 
     horizon: steps; by default the logs' own time limit.
     penalty: c, standard deviations of the logged rewards that a step loses per unit of disagreement.
+    allowed: b, disagreement that costs nothing.
     noise: κ, share of the models' own error that is added to every step.
     score: values a step instead of the learned reward; needed where the logs carry none.
     arrival: rewards every step that is left after the end of an episode; by default nothing does.
@@ -157,7 +160,7 @@ def rollout(
                 stacked = acting.stack([named[name] for name in padded])
                 out = _play(
                     shape, game, stacked, jax.random.key(seed), constants, jnp.asarray(starts, jnp.float32),
-                    penalty, noise, gamma,
+                    penalty, allowed, noise, gamma,
                 )  # fmt: skip
                 found[:, [places[name] for name in group]] = np.asarray(out, np.float64)[:, : len(group)]
                 advance(horizon * len(group))
@@ -182,7 +185,7 @@ def _require_fitting(name: str, policy: Policy, models: Models) -> None:
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _play(shape, game, stacked, key, constants, starts, penalty, noise, gamma):
+def _play(shape, game, stacked, key, constants, starts, penalty, allowed, noise, gamma):
     """[7, P, K, M] the fields of `Imagined`."""
     members, count = len(constants["layers"][0]["w"]), len(starts)
     _, reward_std, reward_low, _ = constants["reward"]
@@ -235,7 +238,8 @@ def _play(shape, game, stacked, key, constants, starts, penalty, noise, gamma):
             reward += (1 - survives) * (in_units(own[..., obs_dim + 1], constants["end_reward"]) - reward)
         worth, unit = (reward, reward_std) if game.score is None else (game.score(standard, scaled), SCORE_UNIT)
         clipped = (within != following).any(-1)
-        gained = jnp.stack([worth - penalty * unit * doubt, worth, reward, jnp.ones(batch), doubt, clipped * 1.0])
+        charge = penalty * unit * jnp.maximum(doubt - allowed, 0.0)
+        gained = jnp.stack([worth - charge, worth, reward, jnp.ones(batch), doubt, clipped * 1.0])
         weights = jnp.stack([discount, discount, discount, 1.0, 1.0, 1.0])[:, None, None, None]
         totals = totals + alive * weights * gained
         if game.arrival is not None:

@@ -1,13 +1,13 @@
 """Rollouts in learned models: every policy is played in an ensemble of dynamics models (`ilbrl.models`).
 
-    V = mean over members k and initial states s₀ of  Σ_{t < H} γ^t (r_k − c · σ_r · u),    by default γ = 1
+    V = mean over members k and initial states s₀ of  Σ_{t < H} γ^t (r_k − c · σ_r · max(u − b, 0)),    by default γ = 1
 
-the return of an episode, the very quantity that a final score is. u is the members' disagreement about the next
-state along the rollout, 1 on a usual logged step; c is the `penalty` on it. The models are trained once per evidence,
-whatever the number of policies, and kept in the workplace. They learn from all rows, also those that policies were
-trained on. Logs without rewards are scored by closeness to the expert; where closeness is asked for although the logs
-carry rewards, the same rollouts tell both. (`ilbrl.models.rollouts` has the whole equation, with its noise and its
-limits.)
+the return of an episode, the very quantity that a final score is. u is the members' disagreement about the next state
+along the rollout, 1 on a usual logged step; c is the `penalty` on it, b (0) what is `allowed`. The models are trained
+once per evidence, whatever the number of policies, and kept in the workplace. They learn from all rows, also those that
+policies were trained on. Logs without rewards are scored by closeness to the expert; where closeness is asked for
+although the logs carry rewards, the same rollouts tell both. (`ilbrl.models.rollouts` has the whole equation, with its
+noise and its limits.)
 
 A calibration takes another c, of `penalties`, only if it orders known policies better, with and without their own logs;
 one rollout serves all penalties. When each model stops and which models serve is decided by held-out episodes
@@ -76,6 +76,9 @@ class Config:
     """Each rollout follows the mean of all models but one, instead of one model: steadier where models are small."""
     penalty: float = PENALTY
     """c: standard deviations of the logged rewards that a step loses per unit of disagreement."""
+    allowed: float = 0.0
+    """Disagreement that costs nothing, in units of that of a usual logged step: with 1 only steps that the models know
+    less well than the logs' own are charged, so that a larger penalty can be taken."""
     penalties: tuple[float, ...] = (0.3, 1.0)
     """What a calibration may choose instead."""
 
@@ -246,9 +249,9 @@ def _play(
         if group:
             places = [place for place, name in enumerate(policies) if name in group]
             fields[:, places] = models.rollout(
-                group, ensemble, starts, config.horizon or evidence.horizon, penalty=1.0, noise=config.noise,
-                gamma=config.gamma, score=score, arrival=arrival, sampled=sampled, averaged=config.averaged,
-                quiet=quiet,
+                group, ensemble, starts, config.horizon or evidence.horizon, penalty=1.0, allowed=config.allowed,
+                noise=config.noise, gamma=config.gamma, score=score, arrival=arrival, sampled=sampled,
+                averaged=config.averaged, quiet=quiet,
             )  # fmt: skip
     return Imagined(*fields)
 
