@@ -307,6 +307,10 @@ def test_choosing_otherwise_in_the_studies_with_18_episodes_and_imagined_steps(p
     for name in ("docs/results.md", "README.md"):
         assert f"{best - chosen:.1f} in four more" in flat(name)
     assert f"the choice scores {in_words(scores[number] for scores, number in found)}" in text
+    for run, earlier, agreed in zip(runs, read_runs(WITH_18), (True, True, True, False)):
+        settings, before = (each.selection.algorithms["ilbrl"].hyperparameters for each in (run, earlier))
+        assert (settings["agreement"] == 2) == agreed
+        assert not agreed or {**before, "agreement": 2} == {**settings}
     scores, number = found[TASKS.index("walker2d")]
     assert f"the worst of eight, {max(scores.values()) - scores[number]:.1f} points below the best" in text
     assert scores[number] == min(scores.values())
@@ -334,6 +338,8 @@ def test_what_seeds_bring_together(page):
     assert f"**Together they have {np.mean(together):.1f}**, above the mean of their members in {better} of 56" in text
     assert f"{better} committees are above" in flat("docs/committees.md")
     assert len(entries) == 56
+    worse = sum(one < of_file for one, of_file in zip(together, highest))
+    assert f"They are below the seed with the highest value, the file they replace, in {worse} of 56" in text
     assert f"against that mean is {max(mean - one for one, mean in zip(together, members)):.1f} points" in text
     chosen = [
         next(entry["together"] for entry in studies[f"{task}-18-imagined"] if _is_choice(entry)) for task in TASKS

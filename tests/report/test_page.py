@@ -211,8 +211,9 @@ def test_logs_without_an_environment_have_a_page(finished, tmp_path):
     assert "not comparable with D4RL" not in text  # nothing is scored here
 
 
-def test_a_played_run_without_its_results_has_a_page_that_says_so(played, copy, tmp_path):
+def test_a_played_run_without_its_results_has_a_page_that_says_so(played, copy, edit, tmp_path):
     run = copy(played)
+    edit(run / "selection.json", lambda s: [each.update(committee=None) for each in s["algorithms"].values()])
     (run / "results.csv").unlink()
     text = outline(write_page([run, played], tmp_path / "report.html"))
     assert "not played" not in text

@@ -210,6 +210,17 @@ def test_what_is_deployed_together_is_judged_together(played, copy, edit):
     assert any(line.startswith("Estimated discounted return at γ = 0.5: -7.00 ± ") for line in found.how_good)
 
 
+def test_the_score_of_what_is_deployed_together_needs_no_table_of_single_seeds(played, copy, edit):
+    folder = copy(played)
+    edit(folder / "selection.json", lambda s: [e["committee"].update(deployed=True) for e in s["algorithms"].values()])
+    score = {"return_mean": -300.0, "return_std": 5.0}
+    edit(folder / "final.json", lambda final: [each.update(score) for each in final["committees"]])
+    (folder / "results.csv").unlink()
+    lines = said(folder).how_good
+    assert lines[0].startswith("True return of an episode of this file -300.0 ± ")
+    assert not any("all there is" in line or "seeds of its configuration" in line for line in lines)
+
+
 def test_the_estimate_is_compared_with_the_same_quantity_played(played, alone, edit):
     folder = alone(played)
     final = json.loads((folder / "final.json").read_text())
