@@ -23,6 +23,7 @@ from benchmarks import (
 )
 
 from ilbrl.data.benchmark import source_score
+from ilbrl.envs.tasks import TASKS as BUILT_IN
 from ilbrl.report.formats import markdown
 from ilbrl.report.scoreboard import selection_regret
 from ilbrl.report.summary import summarise
@@ -424,31 +425,58 @@ def test_the_tables_of_discrete_actions():
 
 
 def test_the_table_of_the_demo():
-    page, found = (DOCS / "protocol.md").read_text(), read_json(DOCS / "results" / "demo" / "clinic.json")
+    page, folder = (DOCS / "protocol.md").read_text(), DOCS / "results" / "demo"
+    found = read_json(folder / "clinic.json")
     assert set(demo_seeds.table(found["studies"])) <= set(page.splitlines())
-    right = [demo_seeds.beats(study["scores"], study["selected"]) for study in found["studies"]]
-    assert f"**In {sum(right)} of {len(right)} studies the policy that was selected" in page
-    above = [study["scores"][study["selected"]] > study["scores"]["logs"] for study in found["studies"]]
-    better = [max("ilbrl", "bc", key=study["scores"].__getitem__) == study["selected"] for study in found["studies"]]
-    words = {7: "seven", 8: "eight", 9: "nine", 10: "all ten"}
-    counts = [words[sum(each)] for each in (above, better, right)]
-    assert f"beats the logs' policy in {counts[0]}, and is the better of the two in {counts[1]}" in page
-    assert found["commit"] == "6b66c54"  # the preset is of 0aa3812
-    first = read_json(DOCS / "results" / "demo" / "first" / "clinic.json")["studies"][0]["scores"]
+    right, above, better = counts_of(found["studies"])
+    assert (right, above, better) == (10, 10, 10)
+    assert f"**In {right} of 10 studies the policy that was selected" in page
+    assert "It beats the logs' policy in all ten, and is the better of the two in all ten." in page
+    assert found["commit"] == "9ddc7e8"
+    first = read_json(folder / "first" / "clinic.json")["studies"][0]["scores"]
     beside = f"{first['logs']:.1f}, BC {first['bc']:.1f} and the expert {first['expert']:.1f}."
     for text in map(flat, ("README.md", "docs/start.md")):
         assert f"ILBRL, chosen from logs alone, scores {first['ilbrl']:.1f} in the environment." in text
         assert f"Beside it: the policy that made the logs {beside}" in text
-        assert f"logs' policy in {counts[0]} and cloning as well in {counts[2]}" in text
-    earlier = read_json(DOCS / "results" / "demo" / "earlier" / "clinic.json")["studies"]
-    assert sum(demo_seeds.beats(study["scores"], study["selected"]) for study in earlier) == 7
+        assert "the selected policy beats both the logs' policy and cloning in all ten" in text
+    hopper = read_json(folder / "hopper.json")["studies"]
+    assert f"`demo-hopper` chooses right in {counts_of(hopper)[0]} of {len(hopper)} studies" in page
+
+
+def counts_of(studies):
+    """In how many the selected policy beats logs and cloning; beats the logs; is the better of the two."""
+    scores = [(study["scores"], study["selected"]) for study in studies]
+    right = [demo_seeds.beats(of, name) for of, name in scores]
+    above = [of[name] > of["logs"] for of, name in scores]
+    better = [max("ilbrl", "bc", key=of.__getitem__) == name for of, name in scores]
+    return sum(right), sum(above), sum(better)
+
+
+def test_what_the_earlier_recipes_of_the_demo_came_to():
+    page, folder, clinic = flat("docs/protocol.md"), DOCS / "results" / "demo", BUILT_IN["clinic"]
+    low, high = clinic.random_return, clinic.expert_return
+    assert low is not None
+    assert high is not None
+    earlier, second, together, last = (
+        read_json(folder / name / "clinic.json")["studies"] for name in ("earlier", "second", "second-together", "")
+    )
+    assert [counts_of(studies)[0] for studies in (earlier, second, together)] == [7, 9, 8]
     assert all(study["scores"]["ilbrl"] > max(study["scores"][name] for name in ("bc", "logs")) for study in earlier)
     behind = [study["offline"]["bc"] - study["offline"]["ilbrl"] for study in earlier if study["selected"] == "bc"]
     assert len(behind) == 3
     assert max(behind) < 0.035
-    hopper = read_json(DOCS / "results" / "demo" / "hopper.json")["studies"]
-    right = [demo_seeds.beats(study["scores"], study["selected"]) for study in hopper]
-    assert f"`demo-hopper` chooses right in {sum(right)} of {len(right)} studies" in page
+
+    missed = [
+        np.mean(
+            [abs(study["offline"]["ilbrl"] - low - study["scores"]["ilbrl"] / 100 * (high - low)) for study in studies]
+        )
+        for studies in (second, together, last)
+    ]
+    assert f"missed what its files returned by {missed[0]:.3f} and {missed[1]:.3f}" in page
+    apart = (last[0]["scores"]["expert"] - last[0]["scores"]["logs"]) / 100 * (high - low)
+    assert f"they miss by {missed[2]:.3f}, of which logs and expert are {apart:.2f} apart" in page
+    (truly,) = (study["scores"] for study in together if study["seed"] == 335)
+    assert f"cloning was truly better ({truly['bc']:.1f}, ILBRL {truly['ilbrl']:.1f})" in page
 
 
 def test_what_committees_bring():
