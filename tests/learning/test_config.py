@@ -39,7 +39,9 @@ def test_an_episode_needs_no_discount(estimator):
         check([replace(default, gamma=1.5)])
 
 
-@pytest.mark.parametrize(("name", "value"), [("updates", 0), ("members", 0), ("penalty", -1.0), ("dtype", "float16")])
+@pytest.mark.parametrize(
+    ("name", "value"), [("updates", 0), ("members", 0), ("penalty", -1.0), ("allowed", -1.0), ("dtype", "float16")]
+)
 def test_settings_of_models_have_limits(name, value):
     with pytest.raises(IlbrlError, match=f"^{name}: must be"):
         check([replace(ESTIMATORS["models"].Config(), **{name: value})])

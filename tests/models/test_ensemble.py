@@ -12,6 +12,7 @@ from tests.models.conftest import linear_logs, linear_return, steady
 
 from ilbrl import models
 from ilbrl.base.errors import IlbrlError
+from ilbrl.learning import population
 from ilbrl.learning.batches import Batch
 from ilbrl.models import dynamics
 from ilbrl.models.ensemble import _rows, default_shares
@@ -22,7 +23,7 @@ SMALL = dynamics.Config(updates=1000.0, batch_size=64, held_out_batch=32, hidden
 
 @pytest.fixture(scope="module")
 def learned(logs):
-    return models.train([logs], SMALL, members=3, quiet=True)
+    return models.train([logs], replace(SMALL, updates=4000.0), members=3, quiet=True)
 
 
 def test_learned_values_come_within_two_percent_of_the_closed_form(learned):
@@ -30,7 +31,7 @@ def test_learned_values_come_within_two_percent_of_the_closed_form(learned):
     actions = (-0.8, 0.2, 0.9)
     played = models.rollout([steady(a) for a in actions], learned, starts, 50, penalty=0.0, noise=0.0, quiet=True)
     truth = [np.mean([linear_return(a, s, 50) for s in starts]) for a in actions]
-    np.testing.assert_allclose(played.values, truth, rtol=0.02, atol=0.02 * np.ptp(truth))
+    np.testing.assert_allclose(played.values, truth, rtol=0.02)
 
 
 def test_errors_on_held_out_episodes_are_recorded(learned):
@@ -270,14 +271,30 @@ def test_files_of_other_versions_get_a_way_out(learned, tmp_path, change, said):
     [
         linear_logs(episodes=1, length=30),
         linear_logs(episodes=3, length=1),
-        replace(linear_logs(episodes=6, length=8), observations=np.ones((48, 2), np.float32)),
     ],
-    ids=["one episode", "single rows", "constant columns"],
+    ids=["one episode", "single rows"],
 )
 def test_odd_logs_have_defined_answers(data):
     learned = models.train([data], replace(SMALL, updates=20.0), members=2, quiet=True)
     played = models.rollout([steady(0.1)], learned, data.observations[:2], 1, quiet=True)
     assert np.isfinite(played.returns).all()
+
+
+@pytest.mark.parametrize("constant", [0.0, 2.5])
+def test_a_number_that_never_changes_leads_nobody_out_of_the_logs(constant, logs):
+    """A dead sensor: it keeps its value in rollouts, and that the noise moved it is no sign of strange states."""
+    dead = np.full((len(logs), 1), constant, np.float32)
+    before, after = (np.hstack([rows, dead]) for rows in (logs.observations, logs.next_observations))
+    wider = replace(logs, observations=before, next_observations=after)
+    learned = models.train([wider], replace(SMALL, updates=200.0), members=2, quiet=True)
+    played = models.rollout([steady(0.1, obs_dim=3)], learned, before[:20], 5, noise=1.0, penalty=0.0, quiet=True)
+    assert np.isfinite(played.returns).all()
+    assert played.outside.mean() < 0.2
+    score = models.rollout(
+        [steady(0.1, obs_dim=3)], learned, before[:2], 5, noise=1.0, penalty=0.0, quiet=True,
+        score=lambda s, a: s[..., 2],  # in units of the networks: 0 where the sensor says what it always said
+    )  # fmt: skip
+    np.testing.assert_allclose(score.returns, 0.0, atol=1e-5)
 
 
 def test_logs_without_rewards_need_a_score():
@@ -294,3 +311,23 @@ def test_logs_without_rewards_need_a_score():
 def test_members_that_diverge_do_not_serve():
     with pytest.raises(IlbrlError, match="every model diverged"):
         models.train([linear_logs(episodes=8)], replace(SMALL, updates=60.0, lr=1e30), members=2, quiet=True)
+
+
+def test_members_that_diverge_or_are_much_worse_are_left_out(monkeypatch):
+    """Of five, one diverges, one has no finite loss and one has three times the loss of the others."""
+    quick, logs, fit = replace(SMALL, updates=60.0), [linear_logs(episodes=8)], population.fit
+    whole = models.train(logs, quick, members=5, quiet=True)
+    held_out = np.array([1.0, np.nan, 1.1, 3.3, 1.2])
+
+    def spoiled(*args, **options):
+        found = fit(*args, **options)
+        state = found.state._replace(lowest=jnp.asarray(held_out))
+        return replace(found, state=state, diverged_at=np.array([7, -1, -1, -1, -1]))
+
+    monkeypatch.setattr("ilbrl.models.ensemble.population.fit", spoiled)
+    found = models.train(logs, quick, members=5, quiet=True)
+    assert found.members == 2
+    assert found.errors.left_out == (0, 1, 3)
+    np.testing.assert_allclose(found.errors.held_out_loss, [1.1, 1.2], rtol=1e-6)
+    for ours, theirs in zip(found.layers, whole.layers):
+        np.testing.assert_array_equal(ours["w"], theirs["w"][[2, 4]])

@@ -54,7 +54,7 @@ def test_returns_are_those_of_the_true_system(found, evidence):
     plain, _ = found
     assert plain.quantity == ope.Quantity(1.0, 25)
     for name, k in {"good": 0.8, "weak": 0.1}.items():
-        assert plain[name].value == pytest.approx(play(k, starts).mean(), rel=0.03)
+        assert plain[name].value == pytest.approx(play(k, starts).mean(), rel=0.02)
         assert plain[name].verdict == "fine"
         assert plain[name].length == 25
         assert len(plain[name].parts) == 2
@@ -134,6 +134,16 @@ def test_known_policies_are_also_valued_without_their_own_logs(evidence, workpla
     assert row.seen_check.rank_error == 0
     assert calibration.trust.unseen is not None
     assert np.isfinite(calibration.trust.limit)
+
+
+def test_a_policy_whose_actions_are_no_numbers_is_void_and_harms_nobody(found, evidence, workplace):
+    policies = {"good": linear_policy(0.8), "lost": linear_policy(float("nan"))}
+    both = ope.estimate(policies, evidence, "models", CONFIG, [0], workplace=workplace, quiet=True)
+    assert both["lost"].verdict == "broken"
+    assert both.grade("lost") == "void"
+    assert np.isnan(both["lost"].value)
+    assert both.sound == ["good"]
+    assert both["good"].value == pytest.approx(found[0]["good"].value, rel=1e-5)
 
 
 def test_what_models_cannot_play_is_said(evidence):

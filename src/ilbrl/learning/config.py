@@ -86,7 +86,7 @@ LIMITS: dict[str, Limit] = {
     "policy_noise": _NOT_NEGATIVE, "noise_clip": _NOT_NEGATIVE, "weight_decay": _NOT_NEGATIVE,
     "action_distance": _NOT_NEGATIVE,
     "gradient_penalty": _NOT_NEGATIVE, "pessimism": _NOT_NEGATIVE, "weight_horizon": _NOT_NEGATIVE,
-    "agreement": between(0, 100),
+    "agreement": between(0, 100), "allowed": _NOT_NEGATIVE,
     "batch_size": _ONE_OR_MORE, "hidden": _ONE_OR_MORE, "policy_delay": _FEW, "critics": _FEW,
     "target_update_every": _ONE_OR_MORE, "discriminator_passes": _ONE_OR_MORE, "passes": _ONE_OR_MORE,
     "updates": _ONE_OR_MORE, "starts": _ONE_OR_MORE, "horizon": _ONE_OR_MORE,

@@ -197,6 +197,7 @@ def _play(shape, game, stacked, key, constants, starts, penalty, allowed, noise,
     discounts = gamma ** jnp.arange(game.horizon)
     remaining = jnp.sum(discounts[FIRST_STEPS:])
     left = jnp.append(jnp.cumsum(discounts[::-1])[::-1][1:], 0.0)  # discounted steps after each
+    varies = constants["state_low"] < constants["state_high"]  # a number that never changes is put right, and no more
 
     dtype = game.config.dtype
 
@@ -237,7 +238,7 @@ def _play(shape, game, stacked, key, constants, starts, penalty, allowed, noise,
         if game.config.end_rewards:
             reward += (1 - survives) * (in_units(own[..., obs_dim + 1], constants["end_reward"]) - reward)
         worth, unit = (reward, reward_std) if game.score is None else (game.score(standard, scaled), SCORE_UNIT)
-        clipped = (within != following).any(-1)
+        clipped = ((within != following) & varies).any(-1)
         charge = penalty * unit * jnp.maximum(doubt - allowed, 0.0)
         gained = jnp.stack([worth - charge, worth, reward, jnp.ones(batch), doubt, clipped * 1.0])
         weights = jnp.stack([discount, discount, discount, 1.0, 1.0, 1.0])[:, None, None, None]
