@@ -211,6 +211,24 @@ def test_members_that_weigh_otherwise_read_columns_of_their_own():
     assert not np.allclose(*(policy.layers[0][0] for policy in together.policies), atol=1e-6)
 
 
+def test_rewards_and_weights_that_differ_are_crossed():
+    """Two ways to reward and two to weigh: each of five members reads the columns of its own pair."""
+    rng, never = np.random.default_rng(0), np.zeros(30, bool)
+    states, actions = rng.normal(size=(30, 2)).astype(np.float32), rng.integers(3, size=30)
+    data = Dataset(states, actions, states, never, never, action_names=("a", "b", "c"))
+    expert, others = data.transitions(0, 15), data.transitions(15, 30)
+    pairs = [(1.0, 0.0), (0.2, 2.0), (1.0, 2.0), (0.2, 0.0), (1.0, 0.0)]
+    configs = [AGENTS["ilbrl"].Config(action_distance=distance, agreement=p) for distance, p in pairs]
+    feed = prepare(AGENTS["ilbrl"], expert, others, configs, [0] * 5, quiet=True).feed
+    assert list(feed.own_of or ()) == [0, 1, 2, 3, 0]
+    for one, number in zip(configs, feed.own_of or ()):
+        alone = prepare(AGENTS["ilbrl"], expert, others, [one], [0], quiet=True).feed.shared
+        for column in ("rewards", "weights"):
+            np.testing.assert_allclose(feed.own[column][number], alone[column], rtol=1e-6)
+    assert not np.allclose(feed.own["rewards"][0], feed.own["rewards"][1])
+    assert not np.allclose(feed.own["weights"][0], feed.own["weights"][2])
+
+
 def test_members_of_one_population_have_their_own_shares():
     cfg = replace(AGENTS["ilbrl"].presets["default"], **SMALL)
     shares = [replace(cfg, expert_share=share) for share in (0.0, 0.5)]

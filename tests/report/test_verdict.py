@@ -193,7 +193,7 @@ def test_what_is_deployed_together_is_judged_together(played, copy, edit):
 
     def united(s):
         s["algorithms"][algorithm]["committee"].update(value=-7.0, deployed=True)
-        for each in s["algorithms"][algorithm]["committee"]["estimates"]:
+        for each in s["algorithms"][algorithm]["committee"]["valuation"]["estimates"]:
             each["value"] = -7.0
 
     def reach(final):
@@ -277,6 +277,10 @@ def test_a_run_that_was_played_does_not_deny_it_without_its_results(hopper):
 def test_distrust_and_no_selection_are_bad_news(finished, copy, edit):
     folder = copy(finished)
     edit(folder / "tuning.json", lambda tuning: tuning["trust"].update(verdict="distrust"))
+    edit(
+        folder / "selection.json",
+        lambda s: [e["committee"].update(value_std_error=0.0) for e in s["algorithms"].values()],
+    )
     found = summarise([folder])
     assert found.bad_news
     assert found.verdicts[0].headline.endswith(", but do not rely on it")
@@ -288,15 +292,31 @@ def test_distrust_and_no_selection_are_bad_news(finished, copy, edit):
 
 
 def test_rivals_are_measured_in_standard_errors(hopper, edit):
+    """Evaluations differ by 50 for everybody, which is no part of the gap; how far two algorithms are apart is."""
+    evaluations = [str(e.evaluation_seed) for e in read_run(hopper).candidates[0].estimates]
+    assert len(evaluations) == 2
+
     def close(selection):
-        algorithms = selection["algorithms"]
-        for each in algorithms.values():
-            each.update(value=100.0, value_std_error=1.7)
-        algorithms["bc"]["value"], algorithms["oril"]["value"] = 200.0, 200.0 - 1.7 * 2**0.5
+        for each in selection["algorithms"].values():
+            each.update(value=100.0)
+        selection["algorithms"]["bc"]["value"], selection["algorithms"]["oril"]["value"] = 200.0, 200.0 - 2.4
+
+    def valued(bc_apart):
+        def change(row):
+            second = evaluations.index(row["evaluation_seed"])
+            value = {"bc": 200.0 + bc_apart * (-1) ** int(row["policy_seed"]), "oril": 195.2 + 4.8 * second}
+            worth = value.get(row["algorithm"], 100.0) + 50 * second
+            row.update(offline_value=str(worth), verdict="converged", grade="sound")
+
+        edit(hopper / "results.csv", change)
+        return said(hopper).what_would_change
 
     edit(hopper / "selection.json", close)
-    noise = "1.0 standard errors: another seed could turn the order"
-    assert f"ORIL came second, 2.40 behind in offline value ({noise})." in said(hopper).what_would_change
+    noise = "1.0 standard errors: the order may be chance"
+    assert f"ORIL came second, 2.40 behind in offline value ({noise})." in valued(0.0)
+    seeds = 15 * 2 / 3  # of bc's three seeds one is 30 below the two others: their standard error
+    width = f"{2.4 / np.hypot(2.4, seeds):.1f} standard errors"
+    assert any(f"2.40 behind in offline value ({width}: the order" in line for line in valued(15.0))
     edit(hopper / "selection.json", lambda s: s["algorithms"]["oril"].update(value=207.0))
     changes = said(hopper).what_would_change
     assert "ORIL is 7.00 ahead in offline value, from evaluations that had not converged." in changes

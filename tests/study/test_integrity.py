@@ -92,6 +92,20 @@ def test_scores_belong_to_the_job_that_trained_the_policy(copy, playing, done):
     assert done == []
 
 
+@pytest.mark.parametrize("job", ["unite-of-other-seeds", None])
+def test_scores_of_what_is_deployed_belong_to_the_job_that_made_it(copy, playing, done, job):
+    scores = read_json(copy / "final.json", Scores)
+    assert scores.committees
+    others = tuple(replace(each, job=job) for each in scores.committees) if job else ()
+    write_json(copy / "final.json", replace(scores, committees=others))
+    for folder in copy.glob("jobs/final-*"):
+        shutil.rmtree(folder)
+    change_audit(copy, files=lambda known: known | {"final.json": digest(copy / "final.json")})
+    with pytest.raises(IlbrlError, match="holds the scores of another selection"):
+        playing.run(copy, quiet=True)
+    assert done == []
+
+
 def test_scores_without_a_study_are_refused(tiny, tmp_path):
     write_json(tmp_path / "final.json", {"scores": []})
     with pytest.raises(IlbrlError, match=r"no study\.toml"):
@@ -264,7 +278,7 @@ def test_a_job_whose_own_record_was_edited_is_refused(copy, playing, done):
     """Its values and their hash in job.json fit together; the audit knows better."""
     folder = next(copy.glob("jobs/evaluate-*"))
     result, record = json.loads((folder / "result.json").read_text()), json.loads((folder / "job.json").read_text())
-    result["policies"][0]["estimates"][0]["value"] = 1e6
+    result["policies"][0]["valuation"]["estimates"][0]["value"] = 1e6
     (folder / "result.json").write_text(json.dumps(result))
     record["files"]["result.json"] = digest(folder / "result.json")
     (folder / "job.json").write_text(json.dumps(record))

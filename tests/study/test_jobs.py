@@ -13,7 +13,7 @@ def test_an_address_is_stable():
     assert reordered.id == job.id
 
 
-ADDRESS = "train-2d1dd17581863540"
+ADDRESS = "train-bfedd5432d3b79c8"
 
 
 def test_an_address_changes_with_every_input():

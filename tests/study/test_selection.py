@@ -125,8 +125,7 @@ def test_moving_estimates_count_only_where_an_algorithm_has_nothing_better():
     assert (bc.counted, selection.algorithms["ilbrl"].counted) == (("sound", "doubtful"), ("sound",))
     assert selection.overall.algorithm == "ilbrl"  # 5 that converged goes before 8 that did not
     assert selection.overall.reason == (
-        "the highest offline value (5) among the selected configurations of ilbrl (5);"
-        " bc (8) was still moving and comes after"
+        "the highest offline value (5) among the choices of ilbrl (5); bc (8) was still moving and comes after"
     )
 
 

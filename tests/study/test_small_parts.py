@@ -9,7 +9,7 @@ from ilbrl import ope
 from ilbrl.agents import AGENTS
 from ilbrl.base.errors import IlbrlError
 from ilbrl.base.records import from_json, to_plain
-from ilbrl.results.schema import Chosen, Committee, KnownRecord, Selection, TrustRecord, TuningRecord
+from ilbrl.results.schema import Chosen, Committee, KnownRecord, Selection, TrustRecord, TuningRecord, Valuation
 from ilbrl.results.tables import Candidate
 from ilbrl.rewards import Labels
 from ilbrl.study.duration import COMPILING, seconds_of
@@ -145,7 +145,7 @@ def test_warnings_are_about_the_policies_that_were_selected():
     assert "above the best known policy (10), where nothing was checked: bc (12)" in trust["value_warning"]
     near = to_plain(warned(tuning, found, Selection({"bc": Chosen(configuration=1, best_seed=0, value=10.5)})).trust)
     assert near["distance_warning"] is near["value_warning"] is None
-    all_seeds = Committee(distance=3.0, value=50.0, deployed=True)
+    all_seeds = Committee(valuation=Valuation(distance=3.0), value=50.0, deployed=True)
     together = Chosen(configuration=1, best_seed=0, value=9.0, committee=all_seeds)
     whole = to_plain(warned(tuning, found, Selection({"bc": together})).trust)
     assert "bc (3.00)" in whole["distance_warning"]

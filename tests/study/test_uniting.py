@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from ilbrl.policy import Layer, Policy, committee_of
-from ilbrl.results.schema import ALL_SEEDS, Chosen, Committee, EstimateRecord, Score, Scores, Selection
+from ilbrl.results.schema import ALL_SEEDS, Chosen, Committee, EstimateRecord, Score, Scores, Selection, Valuation
 from ilbrl.results.tables import Candidate, score_to_deploy
-from ilbrl.study.uniting import WIDEST, judged, why_apart
+from ilbrl.study.selection import among_algorithms, chosen_candidates, select
+from ilbrl.study.uniting import WIDEST, why_apart, with_committee
 
 
 def valued(*values, seed=0):
@@ -17,11 +18,14 @@ def valued(*values, seed=0):
     return tuple(EstimateRecord(0, value, "fine", "sound", None, member) for member, value in enumerate(values))
 
 
-def entry_of(committee, rule="all", penalty=0.0, members=(20.0, 24.0)):
-    """What is said of a configuration whose two seeds have these values in each of two evaluations."""
-    seeds = [Candidate("ilbrl", 3, seed, estimates=valued(value, value)) for seed, value in enumerate(members)]
+def entry_of(committee, rule="all", penalty=0.0, members=(20.0, 24.0), levels=(0.0, 0.0), std_error=None):
+    """What is said of a configuration whose seeds have these values; evaluations differ in their level alone."""
+    seeds = [
+        Candidate("ilbrl", 3, seed, estimates=valued(*(value + level for level in levels)))
+        for seed, value in enumerate(members)
+    ]
     chosen = Chosen(3, value=22.0, value_std_error=2.0, best_seed=1, counted=("sound", "doubtful"))
-    return judged("ilbrl", chosen, Committee((0, 1), committee), seeds, rule, penalty)
+    return with_committee("ilbrl", chosen, Committee((0, 1), Valuation(committee, std_error)), seeds, rule, penalty)
 
 
 @pytest.mark.parametrize(
@@ -29,8 +33,10 @@ def entry_of(committee, rule="all", penalty=0.0, members=(20.0, 24.0)):
     [
         (valued(20.0, 26.0), True),  # 23: above the mean of 20 and 24, though below the best seed
         (valued(22.0, 22.0), True),
-        (valued(20.0, 23.0), True),  # 21.5, and its evaluations differ by 2.1: no sign of a failure
-        (valued(21.0, 21.2), False),  # below by more than that
+        (valued(20.0, 20.2), True),  # 20.1: below it, but not by more than the two differ
+        (valued(19.0, 20.8), False),  # 19.9: below both
+        (valued(19.9), False),  # one evaluation is enough to see that
+        (valued(20.1), True),
         ((EstimateRecord(0, None, "broken", "void"),), False),
     ],
 )
@@ -43,9 +49,53 @@ def test_all_seeds_are_deployed_unless_they_are_worth_less_than_alone(committee,
     assert found.value == 22.0  # by which it was selected
 
 
+def test_one_model_that_sees_the_committee_fail_is_enough():
+    """Models differ by much more than the seeds do, but all alike: that is no doubt about the difference."""
+    levels, members = (0.0, 50.0, 100.0, 150.0, 200.0), (98.0, 99.0, 100.0, 101.0, 102.0)
+    sound, failing = ((100.0 + level for level in levels), (100.0, 150.0, 200.0, 250.0, -1e6))
+    assert entry_of(valued(*sound), members=members, levels=levels).deployed_committee is not None
+    assert entry_of(valued(*failing), members=members, levels=levels).deployed_committee is None
+    worse = (90.0 + level for level in levels)
+    assert entry_of(valued(*worse), members=members, levels=levels).deployed_committee is None
+
+
+def test_one_seed_that_fails_does_not_excuse_the_committee():
+    members = (3000.0, 3000.0, 3000.0, 3000.0, 200.0)
+    assert entry_of(valued(2000.0), members=members).deployed_committee is None
+    assert entry_of(valued(2900.0), members=members).deployed_committee is not None
+
+
 def test_the_value_of_the_file_and_its_error_are_the_committees():
-    found = entry_of(valued(20.0, 26.0)).to_deploy
-    assert (found.value, found.value_std_error) == (23.0, pytest.approx(np.std([20.0, 26.0], ddof=1)))
+    found = entry_of(valued(20.0, 26.0), std_error=1.5).to_deploy
+    assert (found.value, found.value_std_error) == (23.0, 1.5)  # over models and initial states, as it was estimated
+    found = entry_of(valued(20.0, 26.0)).to_deploy  # not recorded
+    assert found.value_std_error == pytest.approx(np.std([20.0, 26.0], ddof=1))
+
+
+def test_the_algorithm_is_chosen_by_what_would_be_deployed():
+    """ILBRL's seeds are worth more by themselves, and BC's together."""
+    found = [
+        Candidate(name, 0, seed, estimates=valued(value), counted=("sound",))
+        for name, values in {"ilbrl": (80.0, 80.0, 80.0), "bc": (30.0, 90.0, 90.0)}.items()
+        for seed, value in enumerate(values)
+    ]
+    alone = select(found, "all")
+    assert (alone.overall.algorithm, alone.overall.value) == ("ilbrl", 80.0)
+    together = {
+        name: with_committee(
+            name, entry, Committee((0, 1, 2), Valuation(valued(value))),
+            [c for c in found if c.algorithm == name], "all", 0.0,
+        )
+        for (name, entry), value in zip(alone.algorithms.items(), (82.0, 101.0))
+    }  # fmt: skip
+    overall = among_algorithms(together)
+    assert overall is not None
+    assert (overall.algorithm, overall.value) == ("bc", 101.0)
+    assert overall.reason == "the highest offline value (101) among the choices of ilbrl (82), bc (101)"
+    moving = together | {"bc": replace(together["bc"], moving=True)}
+    overall = among_algorithms(moving)
+    assert overall is not None
+    assert overall.algorithm == "ilbrl"  # what has settled goes first
 
 
 def test_a_committee_that_has_not_converged_is_not_deployed_where_values_must():
@@ -63,10 +113,16 @@ def test_the_penalty_of_the_members_is_theirs_too():
     spread = np.sqrt(2.0)
     committee = valued(30 - 1 / spread, 30 + 1 / spread)  # 30 ± 1
     assert entry_of(committee, members=(29.5, 29.5)).deployed_committee is not None
-    charged = entry_of(committee, members=(29.5, 29.5), penalty=2.0)
+    charged = entry_of(committee, members=(29.5, 29.5), penalty=2.0)  # the members' own evaluations agree
     assert charged.committee is not None
     assert charged.committee.value == pytest.approx(28.0)
     assert charged.deployed_committee is None
+
+
+def test_a_seed_that_diverged_is_no_member():
+    found = [Candidate("bc", number, seed, diverged=seed == 1) for number in (0, 1) for seed in (0, 1, 2)]
+    members = chosen_candidates(found, Selection({"bc": Chosen(1), "ilbrl": Chosen(0)}))
+    assert [c.key for c in members] == [("bc", 1, 0), ("bc", 1, 2)]
 
 
 def policy(path, units, scale=None, outputs=1):

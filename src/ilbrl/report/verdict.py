@@ -15,6 +15,7 @@ from ilbrl.report.deployed import (
     file_played,
     how_good,
     in_short,
+    noise_between,
     only_clones,
     seeds_played,
     whose,
@@ -117,9 +118,10 @@ def _better_played(run: Run, clearly: bool = False) -> Iterator[str]:
 
 
 def _rivals(run: Run) -> Iterator[str]:
-    """The algorithm that came second, measured in standard errors of the difference."""
+    """The algorithm that came second, in standard errors of the gap."""
     overall = run.selection.overall
-    values = {name: c.value for name, c in run.selection.algorithms.items() if c.value is not None}
+    files = {name: c.to_deploy for name, c in run.selection.algorithms.items()}
+    values = {name: file.value for name, file in files.items() if file.value is not None}
     if overall is None or overall.algorithm not in values or len(values) < 2:
         return
     best = values.pop(overall.algorithm)
@@ -129,13 +131,12 @@ def _rivals(run: Run) -> Iterator[str]:
         yield f"{display(second)} is {ahead} ahead in offline value, from evaluations that had not converged."
         return
     said = f"{display(second)} came second, {number(best - values[second])} behind in offline value"
-    errors = [run.selection.algorithms[name].value_std_error for name in (overall.algorithm, second)]
-    known = [error for error in errors if error is not None]
-    if len(known) < 2 or not any(known):
+    noise = noise_between(run, overall.algorithm, second)
+    if not noise:
         yield f"{said}; the noise of that gap is not recorded."
         return
-    width = (best - values[second]) / float(np.hypot(known[0], known[1]))
-    turn = ": another seed could turn the order" if width < NORMAL_95 else ""
+    width = (best - values[second]) / noise
+    turn = ": the order may be chance" if width < NORMAL_95 else ""
     yield f"{said} ({width:.1f} standard errors{turn})."
 
 

@@ -298,14 +298,22 @@ class EstimateRecord:
 
 
 @dataclass(frozen=True)
+class Valuation:
+    """What an estimator says of one policy."""
+
+    estimates: tuple[EstimateRecord, ...] = ()
+    std_error: float | None = None  # of their mean: over models or evaluation seeds, and over initial states
+    distance: float | None = None  # from the data
+    gain: Gain | None = None  # over the logs; None: not known
+    task_return: float | None = None  # what its episodes earn of the task's rewards, where closeness was valued
+
+
+@dataclass(frozen=True)
 class EvaluatedPolicy:
     algorithm: str
     configuration: int
     policy_seed: int
-    distance: float | None  # from the data
-    estimates: tuple[EstimateRecord, ...]
-    gain: Gain | None = None  # over the logs; None: not known
-    task_return: float | None = None  # what its episodes earn of the task's rewards, where closeness was valued
+    valuation: Valuation
 
 
 @dataclass(frozen=True)
@@ -335,14 +343,19 @@ class Committee:
     """All seeds of a selected configuration as one policy (docs/committees.md), valued as each of them was."""
 
     seeds: tuple[int, ...] = ()
-    estimates: tuple[EstimateRecord, ...] = ()
-    distance: float | None = None  # from the data
-    gain: Gain | None = None  # over the logs; None: not known
-    task_return: float | None = None
+    valuation: Valuation = Valuation()
     value: float | None = None  # by the evaluations that count; None: none does
-    value_std_error: float | None = None  # over these evaluations
+    value_std_error: float | None = None
     deployed: bool = False  # best.safetensors is this policy, and not the best seed
     job: str | None = None  # that made it
+
+    @property
+    def gain(self) -> Gain | None:
+        return self.valuation.gain
+
+    @property
+    def task_return(self) -> float | None:
+        return self.valuation.task_return
 
 
 @dataclass(frozen=True)
@@ -352,7 +365,7 @@ class Chosen:
     configuration: int | None = None  # None: none is eligible
     hyperparameters: dict[str, Any] = field(default_factory=dict)
     value: float | None = None
-    value_std_error: float | None = None
+    value_std_error: float | None = None  # over policy seeds, models and initial states
     gain: Gain | None = None  # over the logs, mean of its seeds; None: not known
     task_return: float | None = None  # estimated beside a value of closeness, mean of its seeds
     eligible: int | None = None  # how many configurations are

@@ -24,6 +24,7 @@ from ilbrl.results.schema import (
     Scores,
     Selection,
     TrainedRecord,
+    Valuation,
 )
 
 NO_VERDICT = "no verdict"
@@ -56,6 +57,7 @@ class ResultRow(NamedTuple):
     grade: Grade | None = None
     member: int | None = None
     task_return: float | None = None
+    std_error: float | None = None
 
 
 class CurveRow(NamedTuple):
@@ -103,6 +105,7 @@ class Candidate:
     estimates: tuple[EstimateRecord, ...] = ()  # one per evaluation seed or member; none where training diverged
     counted: tuple[Grade, ...] = ("sound",)  # the grades of those that count
     penalty: float = 0.0  # standard deviations over those by which they are lowered
+    std_error: float | None = None  # of their mean, as the estimator says it
     distance: float | None = None  # from the data; None where it is not known
     gain: Gain | None = None  # over the logs; not in results.csv
     task_return: float | None = None  # estimated beside a value of closeness, where the logs carry rewards
@@ -149,10 +152,11 @@ class Candidate:
 
     @property
     def offline_std_error(self) -> float | None:
-        """Over the same evaluations: their spread, divided by the root of their number unless they are rivals."""
+        """As the estimator says it. In tables of older runs that is not recorded: there it is the spread of the same
+        evaluations, divided by the root of their number unless they are rivals."""
         values = self.values(*self.counted, None)
-        if len(values) < 2:
-            return None
+        if self.std_error is not None or len(values) < 2:
+            return self.std_error
         return float(np.std(values, ddof=1)) / (1.0 if self.rivals else float(np.sqrt(len(values))))
 
     @property
@@ -202,15 +206,12 @@ def candidates_of_jobs(trained: Mapping[Path, TrainedRecord], evaluated: Iterabl
                     m.policy_seed,
                     m.hyperparameters,
                     diverged=m.diverged_at >= 0,
-                    estimates=of_policy.estimates if of_policy else (),
-                    distance=of_policy.distance if of_policy else None,
-                    gain=of_policy.gain if of_policy else None,
-                    task_return=of_policy.task_return if of_policy else None,
                     policy=folder / m.policy,
                     updates=record.updates,
                     seconds=record.seconds,
                     device=record.device,
                     versions=record.versions,
+                    **vars(of_policy.valuation if of_policy else Valuation()),
                 )
             )
     order = list(dict.fromkeys(c.algorithm for c in found))
@@ -254,13 +255,10 @@ def committee_as_candidate(algorithm: str, entry: Chosen, committee: Committee, 
         entry.configuration,
         ALL_SEEDS,
         entry.hyperparameters,
-        estimates=committee.estimates,
         counted=entry.counted,
         penalty=penalty,
-        distance=committee.distance,
-        gain=committee.gain,
-        task_return=committee.task_return,
         selected=True,
+        **vars(committee.valuation),
     )
 
 
@@ -281,7 +279,7 @@ def result_rows(
                 study, task, *c.key, e.evaluation_seed, e.value, e.verdict, e.decided_at, c.diverged, c.selected,
                 c.true_return, c.true_score, c.true_episodes, c.updates,
                 None if c.seconds is None else round(c.seconds, 3), c.hyperparameters, c.device, c.distance,
-                dict(c.versions), e.grade, e.member, c.task_return,
+                dict(c.versions), e.grade, e.member, c.task_return, c.std_error,
             )  # fmt: skip
 
 
@@ -312,6 +310,7 @@ def _candidate(key: Key, rows: Sequence[ResultRow]) -> Candidate:
             )
             for row in rows
         ),
+        std_error=first.std_error,
         distance=first.distance,
         task_return=first.task_return,
         selected=any(row.selected for row in rows),

@@ -109,7 +109,8 @@ def seconds_of(job: Job, study: Study, spec: Spec, rate: float) -> float:
     if job.kind == "train":
         config = from_json(AGENTS[job.inputs["algorithm"]].Config, job.inputs["configurations"][0]["config"], job.id)
         policies = job.members // job.inputs["committee"]
-        evaluated = policies * chosen.estimator.updates(chosen.config, chosen.seeds)
+        valued = policies + int(study.evaluation.together)  # and one choice's seeds as one policy
+        evaluated = valued * chosen.estimator.updates(chosen.config, chosen.seeds)
         operations = job.updates * agent_operations(job.inputs["algorithm"], config, spec) + evaluated * valuing
         return 2 * COMPILING + operations / rate  # training, and the evaluation of what it trains
     if job.kind == "imagine":

@@ -20,6 +20,7 @@ from ilbrl.results.schema import (
     TriedSetting,
     TrustRecord,
     TuningRecord,
+    Valuation,
 )
 from ilbrl.study.search import parse
 from ilbrl.study.study import Study
@@ -117,6 +118,12 @@ def discount_of(study: Study) -> float:
 
 
 # --- records ----------------------------------------------------------------------------------------------------------
+
+
+def valuation_of(found: ope.Estimates, name: str) -> Valuation:
+    estimate = found[name]
+    records = estimate_records(found, name)
+    return Valuation(records, estimate.std_error, estimate.distance, estimate.gain, estimate.task_return)
 
 
 def estimate_records(found: ope.Estimates, name: str) -> tuple[EstimateRecord, ...]:

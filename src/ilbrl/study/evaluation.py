@@ -20,7 +20,7 @@ from ilbrl.ope.policies import CLONING
 from ilbrl.policy import Policy
 from ilbrl.results.schema import EvaluatedPolicy, EvaluatedRecord, TrainedRecord, TuningRecord
 from ilbrl.results.tables import ValueRow
-from ilbrl.study.estimator import changes_of, estimate_records, estimator_of, tuning_record, with_settings
+from ilbrl.study.estimator import changes_of, estimator_of, tuning_record, valuation_of, with_settings
 from ilbrl.study.jobs import Assignment, Job, counted, fingerprint
 from ilbrl.study.logs import Parts
 from ilbrl.study.search import ranges_of
@@ -106,14 +106,14 @@ def evaluation_job(study: Study, parts: Parts, trained: Job, tuning: TuningRecor
     members = trained.members // trained.inputs["committee"] * len(estimator_of(study).seeds)
     return Job(
         "evaluate",
-        valuing(study, parts, tuning),
+        valuing_inputs(study, parts, tuning),
         upstream=(trained.id,) if prepared is None else (trained.id, prepared.id),
         updates=members * (tuning.updates or 0),
         members=members,
     )
 
 
-def valuing(study: Study, parts: Parts, tuning: TuningRecord) -> dict[str, Any]:
+def valuing_inputs(study: Study, parts: Parts, tuning: TuningRecord) -> dict[str, Any]:
     """In the inputs of a job that values policies: the estimator as the calibration has set it, and its evidence."""
     return {
         **estimator_of(study).inputs,
@@ -189,12 +189,10 @@ def evaluate_group(task: Assignment) -> None:
     members = {m.policy: m for m in trained.members if m.diverged_at < 0}
     judged, rows = [], []
     if members:
-        found = value(task, {name: Policy.load(folder / name) for name in members})
+        found = value_policies(task, {name: Policy.load(folder / name) for name in members})
         for name, member in members.items():
             key = (trained.algorithm, member.configuration, member.policy_seed)
-            estimate = found[name]
-            parts = estimate_records(found, name)
-            judged.append(EvaluatedPolicy(*key, estimate.distance, parts, estimate.gain, estimate.task_return))
+            judged.append(EvaluatedPolicy(*key, valuation_of(found, name)))
 
         def whose(name: str) -> dict[str, Any]:
             m = members[name]
@@ -206,8 +204,8 @@ def evaluate_group(task: Assignment) -> None:
     task.finish(EvaluatedRecord(tuple(judged)))
 
 
-def value(task: Assignment, policies: Mapping[str, Policy]) -> ope.Estimates:
-    """As the job's inputs say (`valuing`)."""
+def value_policies(task: Assignment, policies: Mapping[str, Policy]) -> ope.Estimates:
+    """As the job's inputs say (`valuing_inputs`)."""
     estimator, config = _read(task.inputs)
     return ope.estimate(
         policies, task.parts.evidence, estimator, config, task.inputs["seeds"],

@@ -26,6 +26,7 @@ from ilbrl.study import uniting
 from ilbrl.study.estimator import discount_of
 from ilbrl.study.jobs import Assignment, Job, fingerprint, read_result
 from ilbrl.study.logs import Parts
+from ilbrl.study.selection import chosen_candidates
 from ilbrl.study.session import Session, do
 from ilbrl.study.study import Final, Study
 
@@ -232,9 +233,3 @@ def read_scores(s: Session, path: Path) -> Scores:
     if "steps" not in scores.environment_calls:
         raise IlbrlError(f"{path}: environment_calls.steps: not there; {remedy(path)}")
     return scores
-
-
-def chosen_candidates(found: Sequence[Candidate], selection: Selection) -> list[Candidate]:
-    """All seeds of the selected configurations whose training did not diverge."""
-    chosen = {name: entry.configuration for name, entry in selection.algorithms.items()}
-    return [c for c in found if chosen.get(c.algorithm) == c.configuration and not c.diverged]

@@ -14,6 +14,7 @@ from ilbrl.results.schema import Chosen, Selection, TuningRecord
 from ilbrl.results.tables import Candidate, ResultRow, all_scores, result_rows, with_scores
 from ilbrl.study import final, uniting
 from ilbrl.study.estimator import estimator_of
+from ilbrl.study.selection import chosen_candidates
 from ilbrl.study.session import Session
 
 EXPORTED = re.compile(r"(best|seed\d+)\.safetensors")  # in the folder of an algorithm
@@ -29,7 +30,7 @@ def export(s: Session, found: Sequence[Candidate], selection: Selection, tuning:
     for place in (exported, *(exported / name for name in AGENTS)):
         if place.is_symlink() or place.is_file():  # somebody's; what it leads to is left alone
             place.unlink()
-    for c in final.chosen_candidates(found, selection):
+    for c in chosen_candidates(found, selection):
         entry = algorithms[c.algorithm]
         assert c.policy is not None
         policy = _told(Policy.load(c.policy), s, entry, entry.value, tuning)
@@ -75,9 +76,9 @@ def warned(tuning: TuningRecord, found: Sequence[Candidate], selection: Selectio
     """With warnings about the best policies: led farther from the data, or valued higher, than any known policy."""
     assert tuning.trust is not None
     limit, error = tuning.trust.distance_limit, tuning.trust.error or 0.0
-    best = [c for c in final.chosen_candidates(found, selection) if c.policy_seed == _best_seed(c, selection)]
+    best = [c for c in chosen_candidates(found, selection) if c.policy_seed == _best_seed(c, selection)]
     away = {c.algorithm: c.distance for c in best}
-    away |= {name: committee.distance for name, committee in selection.deployed_committees.items()}
+    away |= {name: committee.valuation.distance for name, committee in selection.deployed_committees.items()}
     distances = {name: distance for name, distance in away.items() if distance is not None}
     worth = {name: entry.to_deploy.value for name, entry in selection.algorithms.items()}
     values = {name: value for name, value in worth.items() if value is not None}

@@ -235,7 +235,7 @@ def evaluate(s: Session, parts: Parts, trained: Sequence[Job], tuning: TuningRec
     folders = do(s, parts, jobs)
     _keep_values(s, [s.store.path(calibration.id), *folders])
     policies = [policy for path in folders for policy in read_result(path, EvaluatedRecord).policies]
-    words = Counter((e.verdict, e.grade) for policy in policies for e in policy.estimates)
+    words = Counter((e.verdict, e.grade) for policy in policies for e in policy.valuation.estimates)
     counts = [f"{count} {word}{'' if grade == 'sound' else f' ({grade})'}" for (word, grade), count in words.items()]
     said = f"{counted(words.total(), 'offline value')} of {len(policies)} policies: {', '.join(counts)}"
     s.finished("evaluation", said, started)

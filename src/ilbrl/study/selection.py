@@ -15,8 +15,11 @@ favour configurations whose bad seeds drop out. A configuration is eligible when
 value.
 
 By both rules the eligible configuration with the highest value wins; ties go to the earlier draw. Its best seed is the
-one with the highest value. `penalty` standard deviations by which the evaluations of a policy disagree are taken off
-its value: the estimator's own setting, so that candidates are valued as the known policies were (0 in the paper).
+one with the highest value. Between algorithms the value of what would be deployed decides: that of the seeds together,
+where they are one policy (`ilbrl.study.uniting`), else their mean.
+
+`penalty` standard deviations by which the evaluations of a policy disagree are taken off its value: the estimator's own
+setting, so that candidates are valued as the known policies were (0 in the paper).
 """
 
 from __future__ import annotations
@@ -38,7 +41,7 @@ class Judged(NamedTuple):
 
     configuration: int
     value: float | None  # None: no evaluation counts
-    value_std_error: float | None  # over policy seeds
+    value_std_error: float | None  # over policy seeds, models and initial states
     gain: Gain | None  # over the logs
     task_return: float | None
     converged_share: float  # of its policy seeds, those that have a value to count
@@ -58,14 +61,21 @@ class JudgedAlgorithm(NamedTuple):
 def select(candidates: Sequence[Candidate], rule: Rule, penalty: float = 0.0) -> Selection:
     """What selection.json holds, without the paths of policies, which are not decided here."""
     judged = judge_all(candidates, rule, penalty)
-    chosen = {name: won for name, table in judged.items() if (won := winner(table.configurations))}
-    entries = {name: _entry(judged[name], chosen.get(name)) for name in judged}
+    entries = {name: _entry(table, winner(table.configurations)) for name, table in judged.items()}
+    overall = among_algorithms(entries)
+    return Selection(entries, overall, _nothing(candidates) if overall is None else None, rule, penalty)
+
+
+def among_algorithms(entries: Mapping[str, Chosen]) -> Overall | None:
+    """The algorithm whose policy to deploy has the highest value; one whose values have settled goes before others."""
+    chosen = {name: entry for name, entry in entries.items() if entry.configuration is not None}
     if not chosen:
-        return Selection(entries, None, _nothing(candidates), rule, penalty)
-    best = max(chosen, key=lambda name: (not judged[name].moving, chosen[name].value, name))
-    reason = _reason(best, {name: (judged[name].moving, c.value) for name, c in chosen.items()})
-    overall = Overall(best, chosen[best].configuration, None, chosen[best].value, reason)
-    return Selection(entries, overall, rule=rule, penalty=penalty)
+        return None
+    values = {name: (not entry.moving, entry.to_deploy.value) for name, entry in chosen.items()}
+    best = max(values, key=lambda name: (*values[name], name))
+    configuration, value = chosen[best].configuration, values[best][1]
+    assert configuration is not None
+    return Overall(best, configuration, None, value, _reason(best, values))
 
 
 def judge_all(candidates: Sequence[Candidate], rule: Rule, penalty: float = 0.0) -> dict[str, JudgedAlgorithm]:
@@ -117,7 +127,7 @@ def judge_by_converged(
     return Judged(
         configuration=seeds[0].configuration,
         value=float(np.average(list(means.values()), weights=counts)) if means else None,
-        value_std_error=_std_error(list(means.values())),
+        value_std_error=_std_error(list(means.values()), seeds),
         gain=mean_gain(seeds),
         task_return=mean_task_return(seeds),
         converged_share=share,
@@ -136,7 +146,7 @@ def judge_by_all(seeds: Sequence[Candidate], lowest: float | None, penalty: floa
     return Judged(
         configuration=seeds[0].configuration,
         value=float(np.mean(values)) if means else None,
-        value_std_error=_std_error(values),
+        value_std_error=_std_error(values, seeds),
         gain=mean_gain(seeds),
         task_return=mean_task_return(seeds),
         converged_share=share,
@@ -147,12 +157,12 @@ def judge_by_all(seeds: Sequence[Candidate], lowest: float | None, penalty: floa
 
 
 def mean_gain(seeds: Sequence[Candidate]) -> Gain | None:
-    """Over the seeds that have one. They are valued by the same models, so that their own errors do not average out."""
+    """Over the seeds that have one."""
     gains = [c.gain for c in seeds if c.gain is not None]
     if not gains:
         return None
     values, errors = [gain.value for gain in gains], [gain.std_error for gain in gains]
-    return Gain(float(np.mean(values)), float(np.hypot(np.mean(errors), _std_error(values) or 0.0)))
+    return Gain(float(np.mean(values)), _error_of_mean(values, errors) or 0.0)
 
 
 def mean_task_return(seeds: Sequence[Candidate]) -> float | None:
@@ -161,14 +171,29 @@ def mean_task_return(seeds: Sequence[Candidate]) -> float | None:
     return float(np.mean(found)) if found else None
 
 
-def _std_error(values: Sequence[float]) -> float | None:
-    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
+def _std_error(values: Sequence[float], seeds: Sequence[Candidate]) -> float | None:
+    """Of the mean of the seeds' values. Evaluations that are repetitions are in the spread over seeds already."""
+    told = [c.offline_std_error for c in seeds if c.rivals or len(values) == 1]
+    return _error_of_mean(values, [error for error in told if error is not None])
+
+
+def _error_of_mean(values: Sequence[float], errors: Sequence[float]) -> float | None:
+    """Over seeds, and the seeds' own errors: the same models value them all, so that these do not average out."""
+    parts = [float(np.std(values, ddof=1) / np.sqrt(len(values)))] if len(values) > 1 else []
+    parts += [float(np.mean(errors))] if errors else []
+    return float(np.hypot.reduce(parts)) if parts else None
 
 
 def winner(configurations: Sequence[Judged]) -> Judged | None:
     """The eligible configuration with the highest value; the earlier draw among equals."""
     eligible = [c for c in configurations if c.eligible]
     return max(eligible, key=lambda c: (c.value, -c.configuration)) if eligible else None
+
+
+def chosen_candidates(found: Sequence[Candidate], selection: Selection) -> list[Candidate]:
+    """All seeds of the selected configurations whose training did not diverge."""
+    chosen = {name: entry.configuration for name, entry in selection.algorithms.items()}
+    return [c for c in found if chosen.get(c.algorithm) == c.configuration and not c.diverged]
 
 
 # --- in words ---------------------------------------------------------------------------------------------------------
@@ -198,14 +223,12 @@ def _entry(table: JudgedAlgorithm, won: Judged | None) -> Chosen:
     )
 
 
-def _reason(best: str, chosen: Mapping[str, tuple[bool, float | None]]) -> str:
-    """Why an algorithm was selected, of those judged alike; chosen: name → (still moving, value)."""
-    shown = {name: f"{name} ({value:.4g})" for name, (_, value) in chosen.items()}
-    alike = [shown[name] for name, (moving, _) in chosen.items() if moving == chosen[best][0]]
-    after = [shown[name] for name, (moving, _) in chosen.items() if moving != chosen[best][0]]
-    reason = (
-        f"the highest offline value ({chosen[best][1]:.4g}) among the selected configurations of {', '.join(alike)}"
-    )
+def _reason(best: str, values: Mapping[str, tuple[bool, float | None]]) -> str:
+    """Why an algorithm was selected, of those judged alike; values: name → (settled, value)."""
+    shown = {name: f"{name} ({value:.4g})" for name, (_, value) in values.items()}
+    alike = [shown[name] for name, (settled, _) in values.items() if settled == values[best][0]]
+    after = [shown[name] for name, (settled, _) in values.items() if settled != values[best][0]]
+    reason = f"the highest offline value ({values[best][1]:.4g}) among the choices of {', '.join(alike)}"
     if not after:
         return reason
     verbs = "was still moving and comes" if len(after) == 1 else "were still moving and come"

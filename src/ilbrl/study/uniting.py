@@ -1,29 +1,34 @@
 """The seeds of a selected configuration as one policy: what a study deploys.
 
-A single training is a matter of luck, and offline values do not show whose luck it was: the seed with the highest value
-is, in truth, no better than the others. All of them together are better than one of them is on average, in four cases
-of five (docs/results.md). So the file to deploy is their committee, unless the estimator speaks against it: it gave no
-value that counts, or one below the mean of the members by more than its own evaluations differ. Then the seed with
-the highest value is deployed.
+A single training is a matter of luck, and offline values hardly show whose luck it was. All seeds together are better
+than one of them is on average, in four cases of five (docs/results.md). So the file to deploy is their committee,
+unless the estimator speaks against it: it gave no value that counts, or one clearly below its members', that is below
+their median by more than the standard error of their mean. The same models value them all, so that what models differ
+by is no doubt about the difference, and one model that sees the committee fail is enough. Then the seed with the
+highest value is deployed.
+
+The algorithm, too, is chosen by the values of what would be deployed.
 
 One kind of job: `unite` makes the committee, and values it as its members were.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from ilbrl.data.checks import counted
 from ilbrl.policy import Policy, committee_of
 from ilbrl.results.schema import Chosen, Committee, Rule, Selection, TuningRecord
 from ilbrl.results.tables import Candidate, committee_as_candidate
-from ilbrl.study.estimator import estimate_records
-from ilbrl.study.evaluation import preparation_job, value, valuing
+from ilbrl.study.estimator import valuation_of
+from ilbrl.study.evaluation import preparation_job, value_policies, valuing_inputs
 from ilbrl.study.jobs import Assignment, Job, read_result
 from ilbrl.study.logs import Parts
-from ilbrl.study.selection import has_converged, policy_value
+from ilbrl.study.selection import among_algorithms, chosen_candidates, has_converged, policy_value
 from ilbrl.study.session import Session, do
 from ilbrl.study.study import Study
 
@@ -34,13 +39,13 @@ WIDEST = 2048  # units in a layer of a committee that is deployed unasked: 17 MB
 def unite(
     s: Session, parts: Parts, found: Sequence[Candidate], selection: Selection, tuning: TuningRecord
 ) -> Selection:
-    """The selection, which says of each algorithm whose policy is deployed, and why."""
-    algorithms, jobs, members = dict(selection.algorithms), dict[str, Job](), dict[str, list[Candidate]]()
+    """The selection, which says whose policy each algorithm deploys, and why, by whose value it goes between them."""
+    started, algorithms = time.monotonic(), dict(selection.algorithms)
+    jobs, members = dict[str, Job](), dict[str, list[Candidate]]()
     for name, entry in selection.algorithms.items():
         if entry.configuration is None:
             continue
-        chosen = (name, entry.configuration)
-        members[name] = [c for c in found if (c.algorithm, c.configuration) == chosen and not c.diverged]
+        members[name] = [c for c in chosen_candidates(found, selection) if c.algorithm == name]
         apart = why_apart(members[name]) if s.study.evaluation.together else "as the study asks for"
         if apart is None:
             jobs[name] = unite_job(s.study, parts, members[name], tuning)
@@ -48,8 +53,10 @@ def unite(
             algorithms[name] = replace(entry, file=f"seed {entry.best_seed}, {apart}")
     for name, folder in zip(jobs, do(s, parts, list(jobs.values()))):
         committee, entry = replace(read_result(folder, Committee), job=folder.name), algorithms[name]
-        algorithms[name] = judged(name, entry, committee, members[name], selection.rule, selection.penalty)
-    return replace(selection, algorithms=algorithms)
+        algorithms[name] = with_committee(name, entry, committee, members[name], selection.rule, selection.penalty)
+    if jobs:
+        s.finished("evaluation", f"the seeds of {counted(len(jobs), 'choice')} together", started)
+    return replace(selection, algorithms=algorithms, overall=among_algorithms(algorithms))
 
 
 def why_apart(members: Sequence[Candidate]) -> str | None:
@@ -64,7 +71,7 @@ def why_apart(members: Sequence[Candidate]) -> str | None:
     return None if widest <= WIDEST else f"for side by side their layers have {widest:,} units, more than {WIDEST:,}"
 
 
-def judged(
+def with_committee(
     algorithm: str, entry: Chosen, committee: Committee, members: Sequence[Candidate], rule: Rule, penalty: float
 ) -> Chosen:
     """The entry, with the committee's value, by the evaluations that count for its members too, and who is deployed."""
@@ -73,18 +80,24 @@ def judged(
     if rule == "converged" and not has_converged(whole, entry.counted):
         value = None
     alone = [v for c in members if (v := policy_value(c, entry.counted, penalty)) is not None]
-    error = whole.offline_std_error
-    below = value is None or not alone or value < np.mean(alone) - (error or 0.0)
-    made = replace(committee, value=value, value_std_error=error, deployed=not below)
+    deployed = value is not None and value >= _least(alone)
+    made = replace(committee, value=value, value_std_error=whole.offline_std_error, deployed=deployed)
     several = f"{len(members)} seeds"
     if value is None:
         file = f"seed {entry.best_seed}, for its {several} together have no value that counts"
-    elif below:
-        why = f"at {value:.4g}, below their mean ({np.mean(alone):.4g}) by more than its evaluations differ"
-        file = f"seed {entry.best_seed}, for its {several} together are valued {why}"
+    elif not deployed:
+        clearly = f"at {value:.4g}, clearly less than each by itself ({np.median(alone):.4g}, their median)"
+        file = f"seed {entry.best_seed}, for its {several} together are valued {clearly}"
     else:
         file = f"its {several} together, valued at {value:.4g} (by themselves at {np.mean(alone):.4g} on average)"
     return replace(entry, committee=made, file=file)
+
+
+def _least(alone: Sequence[float]) -> float:
+    """What a committee of policies with these values has to be worth."""
+    if len(alone) < 2:
+        return max(alone, default=-np.inf)
+    return float(np.median(alone) - np.std(alone, ddof=1) / np.sqrt(len(alone)))
 
 
 def unite_job(study: Study, parts: Parts, members: Sequence[Candidate], tuning: TuningRecord) -> Job:
@@ -92,7 +105,7 @@ def unite_job(study: Study, parts: Parts, members: Sequence[Candidate], tuning: 
     inputs = {
         "members": [c.policy.name for c in members if c.policy is not None],
         "seeds_of_members": [c.policy_seed for c in members],
-        **valuing(study, parts, tuning),
+        **valuing_inputs(study, parts, tuning),
     }
     upstream = [first.job, None if prepared is None else prepared.id]
     updates = (tuning.updates or 0) * len(inputs["seeds"])
@@ -106,14 +119,4 @@ def unite_seeds(task: Assignment) -> None:
     about = {name: told for name, told in members[0].metadata.items() if name != "seed"} | {"seeds": seeds}
     policy = replace(committee_of(members), metadata=about)
     policy.save(task.folder / FILE)
-    found = value(task, {FILE: policy})
-    estimate = found[FILE]
-    task.finish(
-        Committee(
-            seeds=tuple(seeds),
-            estimates=estimate_records(found, FILE),
-            distance=estimate.distance,
-            gain=estimate.gain,
-            task_return=estimate.task_return,
-        )
-    )
+    task.finish(Committee(tuple(seeds), valuation_of(value_policies(task, {FILE: policy}), FILE)))

@@ -77,21 +77,22 @@ def _middles(edges: np.ndarray) -> np.ndarray:
 
 
 def offline_values(run: Run, only: Sequence[str] | None = None) -> Picture | None:
-    """The offline value of every algorithm's selected configuration."""
+    """The offline value of what would be deployed of every algorithm."""
     chosen = {name: c for name, c in run.selection.algorithms.items() if c.value is not None}
     shown = [name for name in chosen if only is None or name in only]
     if not shown:
         return None
     look, series = styles(list(run.selection.algorithms)), []
     for i, name in enumerate(shown):
-        value, half = np.array([chosen[name].value], float), NORMAL_95 * (chosen[name].value_std_error or 0.0)
+        file = chosen[name].to_deploy
+        value, half = np.array([file.value], float), NORMAL_95 * (file.value_std_error or 0.0)
         y, label = np.array([len(shown) - 1.0 - i]), f"{display(name)}, configuration {chosen[name].configuration}"
-        label += ", error not known" if chosen[name].value_std_error is None else ""
+        label += ", error not known" if file.value_std_error is None else ""
         label += ", still moving" if chosen[name].moving else ""
         series.append(Series(display(name), look[name], value, y, "points", value - half, value + half, (label,)))
     return Picture(
         "offline-values" if only is None else "ablation-offline", "What each algorithm is worth offline",
-        "Of the selected configuration, from logs alone; bars are ± 1.96 standard errors over its seeds.",
+        "Of its selected configuration, as it would be deployed, from logs alone; bars are ± 1.96 standard errors.",
         offline_label(run), "", tuple(series), sideways=True, y_names=tuple(display(name) for name in reversed(shown)),
     )  # fmt: skip
 
