@@ -12,6 +12,7 @@ from ilbrl.base.errors import IlbrlError
 from ilbrl.cli import main
 from ilbrl.data import Dataset, save
 from ilbrl.policy import Policy
+from ilbrl.report.text import percent
 
 
 def log(gain: float, seed: int, episodes: int = 30, rewards: bool = True) -> Dataset:
@@ -129,7 +130,18 @@ def test_known_policies_calibrate_and_a_later_call_uses_it(folder, tmp_path, cap
     assert len(record["configurations"]) == 3  # penalties
     assert record["known"]["other"]["variant"] == "mean"
     assert record["known"]["expert"]["truth"] > record["known"]["other"]["truth"]
-    assert set(record["configurations"][record["chosen"]]["unseen"]) == {"expert", "other"}
+    chosen = record["configurations"][record["chosen"]]
+    assert set(chosen["unseen"]) == {"expert", "other"}
+    for check, view, where in (
+        (record["trust"], "policies", "with their own logs"),
+        (record["trust"]["unseen"], "unseen", "without them"),
+    ):
+        missed = [entry["estimate"] - entry["truth"] for entry in chosen[view].values()]
+        spread = np.ptp([entry["truth"] for entry in chosen[view].values()])
+        assert check["bias"] == pytest.approx(np.mean(missed) / spread)
+        assert check["relative_value_error"] == pytest.approx(np.mean(np.abs(missed)) / spread)
+        (line,) = (line for line in said.splitlines() if line.strip().startswith(f"{where}  "))
+        assert f"mean error {percent(check['relative_value_error'])}, bias {percent(check['bias'])}, regret" in line
 
     again = ["--policy", policies(folder)[0], "--calibration", str(tmp_path / "tuning.json"), "--out", str(tmp_path)]
     assert evaluate(folder, *again, "--json") == code

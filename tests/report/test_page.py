@@ -231,6 +231,18 @@ def test_a_selection_from_values_still_moving_says_so(finished, copy, edit, tmp_
     assert [label.endswith(", still moving") for label in labels] == [False, True]
 
 
+def test_both_checks_on_the_known_policies_are_shown(finished, copy, edit, tmp_path):
+    """With their own logs, and without them where that was tried."""
+    run, unseen = copy(finished), {"rank_error": 2.0, "bias": -0.315, "relative_value_error": 0.62, "regret_at_1": 1.0}
+    edit(run / "tuning.json", lambda tuning: tuning["trust"].update(bias=0.042, unseen=None))
+    row = '<th scope="row">bias: the same with its sign</th><td>4.2 %</td>'
+    assert f"{row}</tr>" in write_page([run], tmp_path / "seen.html").read_text()
+    edit(run / "tuning.json", lambda tuning: tuning["trust"].update(unseen=unseen))
+    page = write_page([run], tmp_path / "both.html").read_text()
+    assert f"{row}<td>-31.5 %</td></tr>" in page
+    assert "Without them, as candidates are" in page
+
+
 def test_distances_are_shown_where_they_are_known(finished, copy, edit, tmp_path):
     run = copy(finished)
     assert ">Distance</th>" in write_page([run], tmp_path / "with.html").read_text()
@@ -240,12 +252,14 @@ def test_distances_are_shown_where_they_are_known(finished, copy, edit, tmp_path
 
 def test_what_the_columns_of_the_candidates_mean(finished, copy, edit, tmp_path):
     page = write_page([finished], tmp_path / "seeds.html").read_text()
-    assert "standard errors over them" in page
+    assert "standard errors over them and over initial states, without the evaluator's own error" in " ".join(
+        page.split()
+    )
     assert "title=\"How far it leads from what the evaluator knows, in the evaluator's own measure; beyond" in page
     folder = copy(finished)
     edit(folder / "results.csv", lambda row: row.update(member="0"))
     page = write_page([folder], tmp_path / "models.html").read_text()
-    assert "standard deviations over them: models are rivals, of which one may be right" in page
+    assert "the spread of models is not divided by their number: they are rivals, of which one may be right" in page
 
 
 def test_lines_are_thinned_to_a_budget(finished, tmp_path, monkeypatch):

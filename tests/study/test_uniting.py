@@ -80,6 +80,7 @@ def test_the_algorithm_is_chosen_by_what_would_be_deployed():
         for seed, value in enumerate(values)
     ]
     alone = select(found, "all")
+    assert alone.overall is not None
     assert (alone.overall.algorithm, alone.overall.value) == ("ilbrl", 80.0)
     together = {
         name: with_committee(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from ilbrl import ope
 from ilbrl.base.errors import printable
 from ilbrl.report.pictures import evaluator as pictures
 from ilbrl.report.pictures import paper
+from ilbrl.report.text import percent
 from ilbrl.results.schema import NORMAL_95
 from ilbrl.results.tables import Curve
 
@@ -39,7 +40,18 @@ def _calibration_lines(tuning: dict[str, Any]) -> list[str]:
             f"  {name:<24}{_number(entry['truth']):>10}{_number(entry['estimate']):>12}{_number(unseen):>18}"
             f"   {entry['verdict']}"
         )
+    if not clones:
+        lines += _check_lines(tuning["trust"])
     return lines + [f"note: {note}" for note in tuning["notes"]] + _trust_lines(tuning["trust"])
+
+
+def _check_lines(trust: dict[str, Any]) -> Iterator[str]:
+    """How the known policies came out, in shares of the spread of their true values."""
+    views = {"with their own logs": trust, "without them": trust["unseen"]}
+    for where, check in ((where, check) for where, check in views.items() if check is not None):
+        shares = {"mean error": "relative_value_error", "bias": "bias", "regret": "regret_at_1"}
+        told = ", ".join(f"{name} {percent(check[field])}" for name, field in shares.items())
+        yield f"  {where:<24}rank error {_number(check['rank_error'])}, {told}"
 
 
 def _differences(tuning: dict[str, Any]) -> str:

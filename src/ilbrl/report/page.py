@@ -19,7 +19,7 @@ from ilbrl.report.pictures.scores import of_scores
 from ilbrl.report.scoreboard import reference_score, scored, selection_regret, true_label
 from ilbrl.report.statistics import NORMAL_95
 from ilbrl.report.summary import Summary, comparison_sentence, small_print, summarise, why_no_scores
-from ilbrl.report.text import command, number, on_page, plain, plus_minus, script, sentence, several, short
+from ilbrl.report.text import command, number, on_page, percent, plain, plus_minus, script, sentence, several, short
 from ilbrl.report.verdict import Verdict
 from ilbrl.results.folder import Run
 from ilbrl.results.schema import KnownEstimate
@@ -58,8 +58,8 @@ def render(summary: Summary, rng: np.random.Generator | None = None) -> str:
         lstrip_blocks=True,
         finalize=lambda value: on_page(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
     )
-    engine.filters |= {"number": number, "plus_minus": plus_minus, "count": count, "short": short, "plain": plain}
-    engine.filters |= {"display": display, "sentence": sentence, "several": several}
+    engine.filters |= {"number": number, "percent": percent, "plus_minus": plus_minus, "count": count, "short": short}
+    engine.filters |= {"plain": plain, "display": display, "sentence": sentence, "several": several}
     engine.filters |= {"ninety_five": ninety_five, "error": error, "vouched": lambda name, run: run.vouched[name].why}
     page = engine.get_template("page.html").render(
         comparison=comparison_sentence(summary),
@@ -106,6 +106,7 @@ def _run(index: int, run: Run, summary: Summary, own: dict[str, Picture]) -> dic
         "coverage": coverage(run),
         "missed": known_miss(run.tuning),
         "rivals": any(candidate.rivals for candidate in run.candidates),
+        "states": any(candidate.std_error is not None for candidate in run.candidates),  # older runs lack it
         "reveal": command("ilbrl", "tune", "--reveal", run.path),
         "played": any(c.true_return is not None or c.true_score is not None for c in run.candidates),
     }

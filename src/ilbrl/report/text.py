@@ -34,6 +34,10 @@ def number(value: Any, digits: int | None = None) -> str:
     return f"{value:,.{decimals(value) if digits is None else digits}f}"
 
 
+def percent(share: float | None) -> str:
+    return number(share) if share is None or not math.isfinite(share) else f"{100 * share:.1f} %"
+
+
 def plus_minus(value: float | None, half_width: float | None) -> str:
     """`271.0 ± 2.4`, to the decimals of the first; the value alone where its uncertainty is not known."""
     if value is None or half_width is None or not math.isfinite(half_width):

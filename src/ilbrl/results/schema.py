@@ -184,15 +184,9 @@ class TriedSetting:
 
 
 @dataclass(frozen=True)
-class TrustRecord:
-    """How far the estimator can be trusted; the numbers are those of the chosen setting.
+class CheckRecord:
+    """Estimates of the known policies against their true values; errors are shares of the spread of the true values."""
 
-    Bias, value error and regret are shares of the spread of the known policies' true values.
-    """
-
-    verdict: TrustWord | None = None
-    reasons: tuple[str, ...] = ()
-    rule: str | None = None
     rank_error: float | None = None
     spearman: float | None = None
     kendall: float | None = None
@@ -200,6 +194,17 @@ class TrustRecord:
     relative_value_error: float | None = None
     regret_at_1: float | None = None
     regret_at_k: tuple[float | None, ...] = ()
+
+
+@dataclass(frozen=True)
+class TrustRecord(CheckRecord):
+    """How far the estimator can be trusted; the numbers are those of the chosen setting, of policies whose own logs are
+    among the evidence."""
+
+    unseen: CheckRecord | None = None  # the same without their own logs
+    verdict: TrustWord | None = None
+    reasons: tuple[str, ...] = ()
+    rule: str | None = None
     intervals: dict[str, tuple[float | None, ...]] = field(default_factory=dict)
     distances: dict[str, float | None] = field(default_factory=dict)  # of the known policies
     distance_limit: float | None = None  # the verdict speaks about no policy beyond it

@@ -12,7 +12,9 @@ from ilbrl.base.records import shown, to_plain
 from ilbrl.learning.config import check_value
 from ilbrl.models import size_for_this_machine
 from ilbrl.ope.estimates import Choices
+from ilbrl.ope.ranking import Check
 from ilbrl.results.schema import (
+    CheckRecord,
     EstimateRecord,
     Grade,
     KnownEstimate,
@@ -142,8 +144,7 @@ def estimate_records(found: ope.Estimates, name: str) -> tuple[EstimateRecord, .
 
 def tuning_record(found: ope.Calibration) -> TuningRecord:
     """tuning.json."""
-    trust, seen = found.trust, found.trust.seen
-    estimates = found.estimates
+    trust, estimates = found.trust, found.estimates
     return TuningRecord(
         estimator=found.estimator,
         quantity=str(found.quantity),
@@ -158,13 +159,8 @@ def tuning_record(found: ope.Calibration) -> TuningRecord:
             verdict=trust.verdict,
             reasons=trust.reasons,
             rule=trust.rule,
-            rank_error=seen.rank_error,
-            spearman=seen.spearman,
-            kendall=seen.kendall,
-            bias=seen.bias,
-            relative_value_error=seen.value_error,
-            regret_at_1=seen.regret_at_k[0],
-            regret_at_k=seen.regret_at_k,
+            **vars(_check_record(trust.seen)),
+            unseen=None if trust.unseen is None else _check_record(trust.unseen),
             intervals={name: estimate.interval for name, estimate in estimates.policies.items()},
             distances={name: estimate.distance for name, estimate in estimates.policies.items()},
             distance_limit=trust.limit,
@@ -186,6 +182,13 @@ def tuning_record(found: ope.Calibration) -> TuningRecord:
         evidence=dict(found.evidence),
         model_errors=estimates.model_errors,
     )
+
+
+def _check_record(check: Check) -> CheckRecord:
+    return CheckRecord(
+        check.rank_error, check.spearman, check.kendall, check.bias, check.value_error, check.regret_at_k[0],
+        check.regret_at_k,
+    )  # fmt: skip
 
 
 def _tried(number: int, found: ope.Calibration) -> TriedSetting:
