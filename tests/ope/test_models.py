@@ -2,9 +2,11 @@
 
 from dataclasses import asdict, replace
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import ilbrl
 from ilbrl import models, ope
 from ilbrl.base.errors import IlbrlError
 from ilbrl.ope.estimators import models as estimator
@@ -112,6 +114,24 @@ def test_closeness_tells_the_return_of_the_same_rollouts(found, evidence, workpl
     rest = close.without("logs")
     assert rest is not None
     assert set(rest.with_rewards) == {"expert"}
+
+
+def test_the_user_says_where_episodes_end(evidence, workplace, found):
+    """An episode ends with the first step that leads below 0.5, whoever plays it; without ends all are whole."""
+    policies = {"good": linear_policy(0.8), "weak": linear_policy(0.1)}
+    options = {"config": CONFIG, "seeds": 1, "out": workplace, "quiet": True}
+    short = ilbrl.evaluate(policies, evidence, **options, end=lambda s, a, following: jnp.abs(following[..., 0]) < 0.5)
+    first = evidence.initial_observations
+    starts = first[np.linspace(0, len(first) - 1, 20).astype(int)][:, 0].astype(np.float64)
+    for name, k in {"good": 0.8, "weak": 0.1}.items():
+        path = np.abs(starts[:, None]) * (0.9 - 0.5 * k) ** np.arange(1, 26)
+        steps = np.where((path < 0.5).any(1), (path < 0.5).argmax(1) + 1, 25)
+        assert short[name].length == pytest.approx(steps.mean(), abs=0.2)
+    whole = ilbrl.evaluate(policies, evidence, **options, learned_ends=False)
+    assert whole["good"].length == 25
+    assert whole["good"].value == pytest.approx(found[0]["good"].value, rel=1e-5)  # no end was logged
+    with pytest.raises(IlbrlError, match="end: expected_sarsa plays no episodes that could end"):
+        ilbrl.evaluate(policies, evidence, estimator="expected_sarsa", end=lambda s, a, following: s[..., 0] < 0)
 
 
 def test_rewards_that_are_not_all_there_are_not_learned(evidence):

@@ -194,6 +194,8 @@ class Estimator:
     """(config) → standard deviations over its parts that a policy's value loses."""
     pessimistic: bool = False
     """Whether `choices` are degrees of pessimism, among which rank errors alone decide."""
+    plays: bool = False
+    """Whether policies are played, so that the user may say where episodes end (`Evidence.end`)."""
     seeds: int = 1
     """Evaluation seeds, where the user names no number."""
     of_machine: tuple[str, ...] = ()

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +68,7 @@ def evaluate(
     seeds: int | None = None,
     seed: int = 0,
     intrinsic: bool = False,
+    end: Callable[[Any, Any, Any], Any] | None = None,
     out: str | Path | None = None,
     warn: Callable[[str], None] = lambda said: None,
     quiet: bool = False,
@@ -84,6 +85,9 @@ def evaluate(
     seeds: how many evaluation seeds; by default what suits the estimator.
     seed: of the choice of episodes that are held out.
     intrinsic: value closeness to the expert, even where the logs carry rewards.
+    end: (observations, actions, next observations) → whether an episode ends there, instead of what models learn of
+        ends. All are JAX arrays of [..., dim] in the units of the logs (of discrete actions one-hot), for it becomes
+        part of a compiled program.
     out: a folder in which trained models are kept, for later calls.
     warn: is told what the doctor warns of in the logs; what it calls an error is raised.
     """
@@ -95,6 +99,10 @@ def evaluate(
     if not named and not known and not use_clones:
         raise IlbrlError("nothing to evaluate: name policies, or known ones")
     evidence = logs if isinstance(logs, Evidence) else gather(logs, expert, seed, intrinsic, warn, quiet)
+    if end is not None:
+        if not estimator.plays:
+            raise IlbrlError(f"end: {estimator.name} plays no episodes that could end; rollouts in models do")
+        evidence = replace(evidence, end=end)
     numbers = range(estimator.seeds if seeds is None else seeds)
     options: dict[str, Any] = {"workplace": None if out is None else Path(out), "quiet": quiet}
     calibration = None

@@ -7,7 +7,7 @@ the expert's steps (`ope.closeness`), and every number says so (`Quantity.reward
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -78,6 +78,9 @@ class Evidence:
     """Logs too small to be split: what is learnt from and what is held out are the same episodes."""
     with_rewards: Mapping[str, Dataset] = field(default_factory=dict)
     """The logs with the task's rewards, where closeness is valued and they carry some: models learn these beside it."""
+    end: Callable[[Any, Any, Any], Any] | None = None
+    """(observations, actions, next observations), in the units of the logs → bool: where episodes end, for estimators
+    that play them; None: as it was learned."""
     begun: tuple[tuple[str, Dataset], ...] = ()
     """(name of a log, episodes) whose first observations are the initial ones; none where these were given."""
 

@@ -72,6 +72,9 @@ class Config:
     """Discount; 1: the return of an episode."""
     noise: float = NOISE
     """κ: share of the models' own error that is added to every step, the same for every policy."""
+    learned_ends: bool = True
+    """Episodes end as the models have learned it; False: all last to the horizon. `ilbrl.evaluate(end=…)` takes a
+    function that says where they end."""
     averaged: bool = False
     """Each rollout follows the mean of all models but one, instead of one model: steadier where models are small."""
     penalty: float = PENALTY
@@ -251,7 +254,8 @@ def _play(
             fields[:, places] = models.rollout(
                 group, ensemble, starts, config.horizon or evidence.horizon, penalty=1.0, allowed=config.allowed,
                 noise=config.noise, gamma=config.gamma, score=score, arrival=arrival, sampled=sampled,
-                averaged=config.averaged, quiet=quiet,
+                averaged=config.averaged,
+                end=config.learned_ends if evidence.end is None else evidence.end, quiet=quiet,
             )  # fmt: skip
     return Imagined(*fields)
 
@@ -294,5 +298,6 @@ ESTIMATOR = Estimator(
     preparation=lambda config, seeds: int(config.dynamics.updates) * config.members * len(seeds),
     blind=True,
     pessimistic=True,
+    plays=True,
     of_machine=("size",),
 )
