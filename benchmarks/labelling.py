@@ -62,7 +62,7 @@ def main() -> None:
     }
     print(
         f"{args.rows:,} × {args.expert:,} rows of {args.features} features, {args.turns} turns each,"
-        f" {found['threads']} threads\n"
+        f" {found['threads']} thread(s)\n"
         f"bare faiss  {sum(bare):6.1f} s   largest error of a distance {error:.1e}, {wrong} wrong neighbours\n"
         f"exact       {sum(exact):6.1f} s   {found['ratio']:.2f} × bare (median of turns),"
         f" {found['megabytes']:,.0f} MB above its inputs"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,8 +15,13 @@ from ilbrl.base.provenance import commit, versions
 
 
 def record(path: Path, measured: dict[str, Any]) -> None:
-    """Write what was measured, with the processor, its cores, the day, the versions and the commit."""
-    about = {"processor": processor(), "cores": usable_cores(), "day": f"{datetime.now(UTC):%Y-%m-%d}"}
+    """Write what was measured, with the processor, how busy it is, the day, the versions and the commit."""
+    about = {
+        "processor": processor(),
+        "cores": usable_cores(),
+        "load": round(os.getloadavg()[0], 1),
+        "day": f"{datetime.now(UTC):%Y-%m-%d}",
+    }
     with written_whole(path) as partial:
         partial.write_text(json.dumps(measured | about | {"versions": versions(), "commit": commit()}, indent=1) + "\n")
 
