@@ -15,13 +15,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
-TASKS = ("hopper", "halfcheetah", "walker2d", "ant")
-KINDS = {  # the end of a folder's name → what the table calls it
-    "18": "18 episodes",
-    "2": "2 episodes",
-    "18-imagined": "18 episodes, imagined steps",
-    "2-imagined": "2 episodes, imagined steps",
-}
+from benchmarks.study_goals import KINDS, TASKS
+
 COLUMNS = {
     "logs and labels": ("logs", "split"),
     "models, calibration": ("tuning",),
@@ -93,7 +88,7 @@ def main() -> None:
         rate = sum(cost.updates_per_second() for cost in costs)
         print(f"{name}: {minutes_of_all(costs):.1f} minutes, training at {rate:,.0f} updates/s")
     both = [cost for kind in ("18", "2") for cost in of_kind(folder, kind)]
-    print(f"the first two together: {minutes_of_all(both):.1f} minutes")
+    print(f"those without imagined steps: {minutes_of_all(both):.1f} minutes")
 
 
 if __name__ == "__main__":
