@@ -1,6 +1,6 @@
 """Speed of collecting benchmark data, against the bare environment loop in the same run.
 
-    python benchmarks/collection_speed.py [--task hopper] [--transitions 1000000] [--json]
+    python -m benchmarks.collection_speed [--task hopper] [--transitions 1000000] [--out collection.json]
 
 Two processes of one thread each take turns, unit after unit of about 16,000 transitions:
   collected  a unit as `ilbrl` collects it: policy, log-probabilities, everything stored
@@ -13,14 +13,15 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import multiprocessing
 import os
 import time
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 
 import numpy as np
 
+from benchmarks.machine import record
 from ilbrl import envs
 from ilbrl.base.processes import LINEAR_ALGEBRA
 from ilbrl.data.benchmark import source_policy
@@ -66,7 +67,7 @@ def main() -> None:
     parser.add_argument("--task", default="hopper", choices=list(envs.TASKS))
     parser.add_argument("--level", default="medium")
     parser.add_argument("--transitions", type=int, default=1_000_000)
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--out", type=Path, help="a JSON file")
     options = parser.parse_args()
     policy = source_policy(options.task, options.level)
     play = Play(policy, options.task, 0, COLLECTION, True, COLLECTION_LANES, COLLECTION_STEPS)
@@ -90,14 +91,13 @@ def main() -> None:
         "bare_steps_per_second": rows.sum() / theirs.sum(),
         "ratio": float(np.median(theirs / ours)),
     }
-    if options.json:
-        print(json.dumps(result))
-    else:
-        print(
-            f"{result['task']}: {result['transitions']:,} transitions,"
-            f" collected {result['collected_steps_per_second']:,.0f} steps/s per core,"
-            f" bare loop {result['bare_steps_per_second']:,.0f} steps/s, ratio {result['ratio']:.2f} (median of turns)"
-        )
+    print(
+        f"{result['task']}: {result['transitions']:,} transitions,"
+        f" collected {result['collected_steps_per_second']:,.0f} steps/s per core,"
+        f" bare loop {result['bare_steps_per_second']:,.0f} steps/s, ratio {result['ratio']:.2f} (median of turns)"
+    )
+    if options.out:
+        record(options.out, result)
 
 
 if __name__ == "__main__":

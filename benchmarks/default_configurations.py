@@ -1,6 +1,7 @@
 """How the default hyper-parameters were chosen: a small sweep per algorithm, scored in the environment.
 
-    python -m benchmarks.default_configurations hopper walker2d --out results/defaults      (minutes on a GPU)
+    python -m benchmarks.default_configurations hopper walker2d --out results/defaults   (minutes on a GPU)
+    python -m benchmarks.default_configurations --table results/defaults                 (SMODICE's, as in results.md)
 
 2 expert episodes + 400,000 medium transitions. SMODICE's default was picked from this table, that is, after seeing
 environment scores on the built-in tasks; `docs/results.md` says so. One population per value of the static fields;
@@ -21,6 +22,7 @@ import jax
 import numpy as np
 
 import ilbrl
+from benchmarks.learning_curves import power_of_ten
 from ilbrl.agents import AGENTS
 from ilbrl.agents.fit import fit
 from ilbrl.base.files import written_whole
@@ -48,8 +50,9 @@ def populations(agent: str) -> list[list]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tasks", nargs="+", choices=list(TASKS))
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("tasks", nargs="*")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--table", type=Path, help="print what this folder has of SMODICE")
     parser.add_argument("--agents", nargs="+", default=["smodice"])
     parser.add_argument("--updates", type=int, nargs="+", default=[100_000])
     parser.add_argument("--dtype", default="float32")
@@ -58,6 +61,11 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=10)
     parser.add_argument("--rollout-seed", type=int, default=12345)
     args = parser.parse_args()
+    if args.table:
+        print("\n".join(table(args.table)))
+        return
+    if args.out is None or not args.tasks or not set(args.tasks) <= set(TASKS):
+        parser.error(f"name tasks out of {', '.join(TASKS)}, and --out, a folder")
     for task, agent in product(args.tasks, args.agents):
         entries = list(sweep(task, agent, args))
         with written_whole(args.out / f"{task}-{agent}.json") as partial:
@@ -84,6 +92,31 @@ def sweep(task: str, agent: str, args: argparse.Namespace) -> Iterator[dict]:
                 "q_magnitude": magnitude.tolist(), "updates": updates, "seconds": learned.fitted.seconds,
                 "device": jax.devices()[0].device_kind, "versions": versions(), "commit": commit(),
             }  # fmt: skip
+
+
+def table(folder: Path) -> list[str]:
+    """SMODICE's mean score over seeds and numbers of updates, and with the most updates alone."""
+    swept = [json.loads((folder / f"{task}-smodice.json").read_text()) for task in ("walker2d", "hopper")]
+    most = max(entry["updates"] for entry in swept[0])
+    columns = [f"{entries[0]['task']} | after {most:,}" for entries in swept]
+    lines = [
+        f"| reward scale k | learning rate of the policy | {' | '.join(columns)} |",
+        "|---" * (2 + 2 * len(columns)) + "|",
+    ]
+    for name in dict.fromkeys(_setting(entry) for entry in swept[0]):
+        cells = []
+        for entries in swept:
+            own = [entry for entry in entries if _setting(entry) == name]
+            last = [entry["scores"] for entry in own if entry["updates"] == most]
+            cells += [f"{np.mean([entry['scores'] for entry in own]):.1f}", f"{np.mean(last):.1f}"]
+        lines.append(f"| {' | '.join([*name, *cells])} |")
+    return lines
+
+
+def _setting(entry: dict) -> tuple[str, str]:
+    config = entry["config"]
+    scale = "no V: every row weighs the same" if config["value_lr"] == 0 else f"{config['reward_scale']:g}"
+    return scale, power_of_ten(config["actor_lr"])
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
     python -m benchmarks.learning_curves hopper --expert-episodes 2 18 --out results/curves   (minutes on a GPU)
     python -m benchmarks.learning_curves stability --out results/learning --seeds 2 --updates 100000 --every 50000
                                                               (what cures the paper's divergence on ant)
+    python -m benchmarks.learning_curves stability --table results/learning      (prints what came of it)
     python -m benchmarks.learning_plot results/curves docs/figures
 
 The policy is a mean of the actor's weights (`actor_average`); the weights of the last update are played beside it. Each
@@ -56,7 +57,8 @@ def stability() -> dict[str, list[Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=[*TASKS, "stability"])
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--table", type=Path, help="print what this folder has of `stability`")
     parser.add_argument("--expert-episodes", type=int, nargs="+", default=[2])
     parser.add_argument("--updates", type=int, default=1_000_000)
     parser.add_argument("--every", type=int, default=100_000)
@@ -65,6 +67,11 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=30)
     parser.add_argument("--workers", type=int, default=None)
     args = parser.parse_args()
+    if args.table:
+        print("\n".join(stability_table(args.table)))
+        return
+    if args.out is None:
+        parser.error("--out: a folder for what comes of it")
     for count in args.expert_episodes:
         path = args.out / ("stability.json" if args.what == "stability" else f"{args.what}-{count}.json")
         entries: list[dict[str, Any]] = []
@@ -110,6 +117,26 @@ def follow(args: argparse.Namespace, count: int, name: str, configs: Sequence[An
                 entry["seconds"] = time.monotonic() - started
             print(f"{args.what} {count} {name} {updates}: {scores.mean((1, 2)).round(1)}", flush=True)
             yield entries
+
+
+def stability_table(folder: Path) -> list[str]:
+    """Mean score and mean |Q| of the seeds at the end, a column per cure; bold: the highest score."""
+    entries = json.loads((folder / "stability.json").read_text())
+    variants = list(dict.fromkeys(entry["variant"] for entry in entries))
+    lines = [f"| λ | learning rates | | {' | '.join(variants)} |", "|---" * (len(variants) + 3) + "|"]
+    for lam, rate in dict.fromkeys((entry["config"]["lam"], entry["config"]["actor_lr"]) for entry in entries):
+        row = [entry for entry in entries if (entry["config"]["lam"], entry["config"]["actor_lr"]) == (lam, rate)]
+        scores, magnitudes = (np.array([np.mean(e[field][-1]) for e in row]) for field in ("scores", "q_magnitude"))
+        shown = [f"{score:.0f}".replace("-", "−") for score in scores]
+        shown[scores.argmax()] = f"**{shown[scores.argmax()]}**"
+        lines.append(f"| {lam} | {power_of_ten(rate)} | score | {' | '.join(shown)} |")
+        lines.append(f"| | | mean \\|Q\\| | {' | '.join(f'{magnitude:,.0f}' for magnitude in magnitudes)} |")
+    return lines
+
+
+def power_of_ten(rate: float) -> str:
+    digit, exponent = f"{rate:.0e}".split("e-")
+    return f"{digit} × 10⁻{'⁰¹²³⁴⁵⁶⁷⁸⁹'[int(exponent)]}"
 
 
 def _last_weights(learned: Learned, spec: Spec) -> list[ilbrl.Policy]:

@@ -33,7 +33,7 @@ def of_ilbrl(runs: Sequence[Run]) -> Iterator[str]:
     yield "|---|---:|---:|---:|---:|---:|"
     rows = []
     for run in runs:
-        regret, values = selection_regret(run)["ilbrl"], _values(run, "ilbrl")
+        regret, values = selection_regret(run)["ilbrl"], values_of(run, "ilbrl")
         scores = {number: mean.value for number, mean in regret.configurations.items()}
         order = spearman(*(np.array([table[n] for n in scores]) for table in (values, scores)))
         rows.append([scores[regret.chosen], scores[0], np.mean(list(scores.values())), max(scores.values()), order])
@@ -89,9 +89,9 @@ def ways_of_choosing(runs: Sequence[Run]) -> Iterator[str]:
     scores = [{n: mean.value for n, mean in selection_regret(run)["ilbrl"].configurations.items()} for run in runs]
     beside = [run.path.with_name(f"{run.path.name}-sarsa") for run in runs]
     ways = {
-        "closeness to the expert": [_values(run, "ilbrl") for run in runs],
+        "closeness to the expert": [values_of(run, "ilbrl") for run in runs],
         "the return in the same rollouts": [_task_returns(run) for run in runs],
-        "Expected SARSA": [_values(read_run(path), "ilbrl") for path in beside if path.is_dir()],
+        "Expected SARSA": [values_of(read_run(path), "ilbrl") for path in beside if path.is_dir()],
     }
     for name, values in ways.items():
         if len(values) < len(runs) or not all(values):
@@ -119,7 +119,7 @@ def _short(run: Run) -> str:
     return run.name.removeprefix("locomotion-")
 
 
-def _values(run: Run, algorithm: str) -> dict[int, float]:
+def values_of(run: Run, algorithm: str) -> dict[int, float]:
     """Configuration → its offline value."""
     judged = judge_all(run.candidates, run.selection.rule)[algorithm].configurations
     return {each.configuration: each.value for each in judged if each.value is not None}

@@ -3,6 +3,7 @@
 import json
 import re
 from argparse import Namespace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -72,6 +73,9 @@ def test_sentences_about_the_table(cells):
     assert "above both cloning and the policy behind the logs in 14 of 16 cases" in flat("README.md")
     for agent in ("ilbrl", "bc", "smodice", "ilbrl-unweighted"):
         assert in_words(np.mean([mean[t, n, agent, "medium"] for t in TASKS]) for n in (1, 2, 5, 18)) in text
+    assert f"the policy behind the logs has {np.mean([source_score(t, 'medium') for t in TASKS]):.1f}." in text
+    cloned = in_words(mean[t, 18, "bc", "medium"] for t in TASKS)
+    assert f"where cloning (above, from other demonstrations) has {cloned}: random logs" in text
     few, many = ([np.mean([mean[t, n, "oril", "medium"] for t in TASKS]) for n in some] for some in ((1, 2), (5, 18)))
     assert f"{in_words(few)} with 1 and 2 episodes, but {in_words(many)} with 5 and 18" in text
     oril, ilbrl = ([mean["halfcheetah", n, agent, "medium"] for n in (1, 2, 5, 18)] for agent in ("oril", "ilbrl"))
@@ -217,9 +221,18 @@ def in_words(scores, digits=1):
     return f"{', '.join(first)} and {last}"
 
 
+def studies(folders):
+    return [_study(folder) for folder in folders]
+
+
+@cache
+def _study(folder):
+    return read_runs([folder])[0]
+
+
 def choices(folders, algorithm="ilbrl"):
     """Scores of an algorithm's configurations and which was chosen, per task."""
-    found = [selection_regret(run)[algorithm] for run in read_runs(folders)]
+    found = [selection_regret(run)[algorithm] for run in studies(folders)]
     return [({n: mean.value for n, mean in one.configurations.items()}, one.chosen) for one in found]
 
 
