@@ -82,11 +82,10 @@ def load_logs(study: Study, quiet: bool = False) -> Logs:
 
     A discrete action has the same number in all of them.
     """
-    known = named_by(study)  # what makes no sense is refused before anything is read
     named = [study.named(getattr(study.data, role), f"data.{role}") for role in ROLES]
     found = [replace(load(text, study.data.reading, quiet=quiet), source=text) for text in named]
     logs = dict(zip(ROLES, same_choices(found)))
-    return logs | load_episodes(study, known, logs["logs"], quiet)
+    return logs | load_episodes(study, named_by(study), logs["logs"], quiet)
 
 
 def examine(logs: Logs, intrinsic: bool = False) -> dict[str, list[Finding]]:
