@@ -100,12 +100,14 @@ def tiny_study(folder: Path) -> Study:
 
 def pushed() -> dict[str, tuple[Policy, Dataset]]:
     """Role → a policy that pushes a point towards the origin, or slowly away from it, and its logs."""
-    found = {}
-    for seed, (role, gain, noise) in enumerate([("expert", 3.0, 0.1), ("logs", -0.2, 0.5)]):
-        weights = np.array([[-gain], [0.0], [0.0]], np.float32)
-        policy = Policy((Layer(weights, np.zeros(1)),), action_low=np.array([-2.0]), action_high=np.array([2.0]))
-        found[role] = policy, _logs(policy, noise, np.random.default_rng(seed))
-    return found
+    return {"expert": pushed_by(3.0, 0.1, 0), "logs": pushed_by(-0.2, 0.5, 1)}
+
+
+def pushed_by(gain: float, noise: float, seed: int) -> tuple[Policy, Dataset]:
+    """The policy u = −gain · s₀, and its logs."""
+    weights = np.array([[-gain], [0.0], [0.0]], np.float32)
+    policy = Policy((Layer(weights, np.zeros(1)),), action_low=np.array([-2.0]), action_high=np.array([2.0]))
+    return policy, _logs(policy, noise, np.random.default_rng(seed))
 
 
 def _logs(policy: Policy, noise: float, rng: np.random.Generator) -> Dataset:

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from benchmarks.kills import pushed_by
 from tests.test_architecture import ORDER
 
 from ilbrl import __version__
@@ -199,6 +200,9 @@ def brought(tmp_path, request) -> Callable[[str], dict[str, Any]]:
         save(load(files / "medium.npz"), tmp_path / "logs.hdf5")
         for name, policy in (("operator", "expert"), ("controller", "medium")):
             shutil.copy(files / f"{policy}.safetensors", tmp_path / f"{name}.safetensors")
+        trainee, episodes = pushed_by(1.0, 0.2, 2)
+        trainee.save(tmp_path / "trainee.safetensors")
+        save(episodes, tmp_path / "trainee_logs.npz")
 
     def bring(page: str) -> dict[str, Any]:
         for name in ("mine", "policy"):

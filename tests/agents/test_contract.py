@@ -106,7 +106,3 @@ def test_presets_of_an_agent_are_its_configurations(name):
     assert agent.name == name
     paper = [preset for preset in agent.presets if preset.startswith("paper")]
     assert paper or name in LEARNS_FROM_THE_TRUE_REWARD
-
-
-def test_the_papers_oril_learns_from_logits_in_batches_of_512():
-    assert (AGENTS["oril"].presets["paper"].reward, AGENTS["oril"].presets["paper"].batch_size) == ("logit", 512)

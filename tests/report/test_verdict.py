@@ -185,6 +185,38 @@ def test_where_only_clones_are_known_policy_and_logs_are_compared_from_the_same_
     assert (f"after {number(given)} were taken off" in line) == (given > 0)
 
 
+@pytest.mark.parametrize(
+    ("gain", "error", "headline"),
+    [(45.0, 10.0, "Deploy"), (45.0, 30.0, "may be no better than the logs"), (-2.0, 1.0, "is no better than the logs")],
+)
+@pytest.mark.parametrize("several", [True, False])
+def test_where_no_one_policy_is_behind_the_logs_the_beginnings_are_the_same_too(
+    finished, alone, edit, gain, error, headline, several
+):
+    """Several made them, or none of the known ones did; how far these are missed is part of the error."""
+    folder = alone(finished)
+
+    def known(tuning):
+        for tried in tuning["configurations"]:  # missed by nothing
+            for each in tried["policies"].values():
+                each["estimate"] = each["truth"]
+        tuning["known"]["other"] = dict(tuning["known"]["logs"])
+        tuning["known"]["new"] = dict(tuning["known"].pop("logs"), log="logs" if several else None)
+        if not several:
+            tuning["known"].pop("other")
+        tuning["trust"].update(verdict="trust", error=error)
+
+    edit(folder / "tuning.json", known)
+    recorded = {"value": gain, "std_error": 1.0}
+    edit(folder / "selection.json", lambda s: [e.update(gain=recorded) for e in s["algorithms"].values()])
+    found = said(folder)
+    assert headline in found.headline
+    (line,) = (line for line in found.how_good if "the logs earned from the same first observations" in line)
+    half_width = number(1.96 * np.hypot(error, 1.0))
+    assert line.startswith(f"That is {number(abs(gain))} ± {half_width} {'more' if gain > 0 else 'less'} than the logs")
+    assert " in all)" not in line
+
+
 def test_what_is_deployed_together_is_judged_together(played, copy, edit):
     """Its own estimate, its own gain, its own episodes; the seeds stand beside it."""
     folder = copy(played)

@@ -250,6 +250,7 @@ def test_lines_per_phase_without_a_terminal(run, tiny, capsys):
 def test_an_entry_of_a_known_policy_that_does_not_exist(tiny, tmp_path):
     with pytest.raises(IlbrlError, match=r"known\.expert\.polici: write known\.NAME\.policy"):
         replace(tiny, known={"expert.polici": "x"}).run(tmp_path / "c", quiet=True)
+    assert not list(tmp_path.iterdir())
 
 
 def test_what_cannot_work_is_refused_before_the_logs_are_read(tiny, tmp_path):

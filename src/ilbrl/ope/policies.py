@@ -231,11 +231,7 @@ def truth(known: Known, quantity: Quantity) -> Truth:
             f"known policy {known.name}: {log.source} carries no rewards, so its true value is unknown; bring episodes"
             " with rewards, or leave it out"
         )
-    if not log.complete.any():
-        raise IlbrlError(
-            f"known policy {known.name}: {log.source} holds no complete episode of it, so its true value is unknown;"
-            " bring at least one episode that ends in a terminal or a time-out"
-        )
+    require_complete(known)
     returns, lengths = quantity.returns(log)[log.complete], log.episode_lengths[log.complete]
     if not np.isfinite(returns).all():
         episode = np.flatnonzero(log.complete)[~np.isfinite(returns)][0]
@@ -251,6 +247,15 @@ def truth(known: Known, quantity: Quantity) -> Truth:
         lacking = np.maximum(1 - lengths / quantity.horizon, 0.0)
     cut_off = float(np.where(terminated, 0.0, lacking).mean())
     return Truth(float(returns.mean()), std_error, len(returns), cut_off)
+
+
+def require_complete(known: Known) -> None:
+    """Refuse a known policy that has no complete episode of its own."""
+    if not known.episodes.complete.any():
+        raise IlbrlError(
+            f"known policy {known.name}: {known.episodes.source} holds no complete episode of it, so its true value is"
+            " unknown; bring at least one episode that ends in a terminal or a time-out"
+        )
 
 
 def known_policy(name: str, policy: Evaluable, evidence: Evidence, log: str) -> Known:

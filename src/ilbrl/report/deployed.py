@@ -137,10 +137,13 @@ def _by_evaluation(run: Run, algorithm: str) -> dict[tuple[int | None, int | Non
 
 
 def known_truth(run: Run, role: str) -> float | None:
-    """The true value of the policy behind the logs or of the expert, in the quantity that is estimated."""
+    """The true value of the policy behind the logs or of the expert, in the quantity that is estimated.
+
+    None: it is not known, or several policies made that log.
+    """
     known = run.tuning.known
     made = [each.truth for name, each in known.items() if (each.log or name) == role]  # older records say no log
-    return made[0] if made else None
+    return made[0] if len(made) == 1 else None
 
 
 def in_estimated_quantity(run: Run, candidate: Candidate) -> Mean | None:
@@ -161,13 +164,19 @@ def in_estimated_quantity(run: Run, candidate: Candidate) -> Mean | None:
 def gain_over_logs(run: Run) -> Mean | None:
     """How much more than the logs' own episodes the policy earns from the same initial observations, by its estimate.
 
-    What a clone of the logs is given beyond the logs is the evaluator's error, and is taken off. None: not recorded,
-    or policies are known: how far they were missed says more.
+    What a clone of the logs is given beyond the logs is the evaluator's error, and is taken off. Where policies are
+    known, but none is the one behind the logs, the gain is no surer than the evaluator was on them. None: not recorded,
+    or that policy is known: how far it was missed says more.
     """
-    gain, given = chosen(run).to_deploy.gain, _given_to_clone(run)
-    if gain is None or given is None:
+    gain = chosen(run).to_deploy.gain
+    if gain is None:
         return None
-    return Mean(gain.value - given, gain.std_error, NORMAL_95 * gain.std_error, 1)
+    if only_clones(run.tuning):
+        given, error = _given_to_clone(run), gain.std_error
+    else:
+        given = 0.0 if run.tuning.known and known_truth(run, "logs") is None else None
+        error = float(np.hypot(gain.std_error, known_miss(run.tuning) or 0.0))
+    return None if given is None else Mean(gain.value - given, error, NORMAL_95 * error, 1)
 
 
 def _given_to_clone(run: Run) -> float | None:
@@ -278,12 +287,13 @@ def _from_logs(run: Run, algorithm: str) -> Iterator[str]:
     if _true_score(run, algorithm) is not None:
         return
     gain, logs = gain_over_logs(run), known_truth(run, "logs")
-    if gain is not None and logs is not None:
+    if gain is not None:
         much = f"{plus_minus(abs(gain.value), gain.half_width)} {'more' if gain.value > 0 else 'less'}"
         chance = "" if gain.value <= 0 or gain.clearly_above(0.0) else ": the difference may be chance"
         given = _given_to_clone(run)
         off = f", after {number(given)} were taken off that a clone of the logs is given too much" if given else ""
-        logged = f"the logs earned from the same first observations ({number(logs)} in all)"
+        in_all = "" if logs is None else f" ({number(logs)} in all)"
+        logged = f"the logs earned from the same first observations{in_all}"
         yield f"That is {much} than {logged}{off}{chance}."
     elif estimate is not None:
         yield from _placed(estimate, logs, known_truth(run, "expert"))

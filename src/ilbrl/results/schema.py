@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 ROLES = ("expert", "logs")  # D_E and D_X
+KNOWN = "known."  # begins, beside the roles, the name of a known policy's own episodes: known.operator
 PARTS = ("training_expert", "training_logs", "evaluation_expert", "evaluation_logs", "validation")
 STAGES = ("collection", "candidates_before_selection", "final", "reveal")  # when environments were played
 
@@ -60,7 +61,7 @@ class Audit:
     finished: str | None = None
     seeds: dict[str, Any] = field(default_factory=dict)
     ranges: dict[str, Any] = field(default_factory=dict)  # algorithm → hyper-parameter → kind and values
-    data: dict[str, Source] = field(default_factory=dict)  # by role
+    data: dict[str, Source] = field(default_factory=dict)  # by role, or known.NAME
     splits: dict[str, Size] = field(default_factory=dict)  # by part
     versions: dict[str, str] = field(default_factory=dict)
     commit: str | None = None  # of the first run here
@@ -136,7 +137,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class DataRecord:
-    datasets: dict[str, LogsRecord] = field(default_factory=dict)  # by role
+    datasets: dict[str, LogsRecord] = field(default_factory=dict)  # by role, or known.NAME
     splits: dict[str, Size] = field(default_factory=dict)  # by part
     notes: tuple[str, ...] = ()
     labels: LabelsRecord | None = None

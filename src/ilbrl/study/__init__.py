@@ -2,7 +2,7 @@
 
 study         what decides everything, as dataclasses and as TOML; presets
 search        ranges as text, and random search over them
-logs          read, examine, split, describe; the known policies
+logs          read, examine, split, describe; `known`: the policies of known value, and their own episodes
 imagining     imagined steps, for the algorithms that ask for them
 training      phase 3, and the labels it shares
 evaluation    phases 2 and 4; `estimator`: which one, and what is kept of its answers

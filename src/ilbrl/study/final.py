@@ -152,12 +152,12 @@ def _columns(episodes: Episodes) -> dict[str, Any]:
 
 def _behind(parts: Parts, purpose: str) -> dict[str, Any]:
     """Role → the policy behind its logs, where these are played for comparison."""
-    return {parts.roles[known.name]: known.policy for known in parts.known} if purpose == "final" else {}
+    return {role: known.policy for role, known in parts.behind.items()} if purpose == "final" else {}
 
 
 def _sampled(parts: Parts, purpose: str) -> list[str]:
     """Roles whose policies choose by their probabilities: that behind the logs, if it made them so."""
-    sampled = {parts.roles[known.name] for known in parts.known if known.variant == "sampled"}
+    sampled = {role for role, known in parts.behind.items() if known.variant == "sampled"}
     return sorted({"logs"} & sampled & _behind(parts, purpose).keys())
 
 

@@ -1,7 +1,8 @@
-"""The logs of a study: loaded, examined, split by episode, described, and the policies known to have made them."""
+"""The logs of a study: loaded, examined, split by episode, described; `known` has the policies of known value."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,12 +12,11 @@ import numpy as np
 from ilbrl import envs, ope
 from ilbrl.base.errors import IlbrlError
 from ilbrl.data import Dataset, load, same_choices
-from ilbrl.data.benchmark import find_policy, measured_returns
+from ilbrl.data.benchmark import measured_returns
 from ilbrl.data.doctor import Finding, Purpose, require_healthy
 from ilbrl.data.loading import parse
 from ilbrl.data.splits import Composition, CompositionSizes, compose
 from ilbrl.envs.tasks import Sizes, build, sizes_of
-from ilbrl.policy import Policy
 from ilbrl.results.schema import (
     PARTS,
     ROLES,
@@ -28,12 +28,13 @@ from ilbrl.results.schema import (
     Size,
     Source,
 )
+from ilbrl.study.known import known_policies, load_episodes, named_by
 from ilbrl.study.study import Study
 
 SHOWN = 500  # returns listed at most
 
 Logs = Mapping[str, Dataset]
-"""Role (`expert`, `logs`) → what was read, before it is split."""
+"""Role (`expert`, `logs`) → what was read, before it is split; `known.NAME` → a known policy's own episodes."""
 
 
 PARTS_OF_TRAINING = ("training_expert", "training_logs")
@@ -41,14 +42,13 @@ PARTS_OF_TRAINING = ("training_expert", "training_logs")
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """What jobs read: the composition of Algorithm 2 and the known policies with their held-out episodes.
+    """What jobs read: the composition of Algorithm 2 and the known policies with their own episodes.
 
     Where no policy is known, clones of the logs stand in for them: a job of its own makes them (`evaluation`).
     """
 
     composition: Composition
     known: tuple[ope.Known, ...]
-    roles: Mapping[str, str]  # known policy → whose episodes are its own
     intrinsic: bool = False  # value by closeness to the expert, whatever the logs carry
 
     @cached_property
@@ -62,6 +62,12 @@ class Parts:
         return ope.Evidence.of_composition(self.composition, self.intrinsic or None)
 
     @property
+    def behind(self) -> dict[str, ope.Known]:
+        """Role → the one policy that made this log; a log that several made has none."""
+        makers = Counter(known.log for known in self.known)
+        return {known.log: known for known in self.known if known.log is not None and makers[known.log] == 1}
+
+    @property
     def discrete(self) -> bool:
         """Whether actions are."""
         return self.composition.training_expert.discrete
@@ -72,10 +78,14 @@ class Parts:
 
 
 def load_logs(study: Study, quiet: bool = False) -> Logs:
-    """Read both logs under the names the study gives them; a discrete action has the same number in both."""
+    """Read both logs, and the known policies' own episodes, under the names the study gives them.
+
+    A discrete action has the same number in all of them.
+    """
     named = [study.named(getattr(study.data, role), f"data.{role}") for role in ROLES]
     found = [replace(load(text, study.data.reading, quiet=quiet), source=text) for text in named]
-    return dict(zip(ROLES, same_choices(found)))
+    logs = dict(zip(ROLES, same_choices(found)))
+    return logs | load_episodes(study, named_by(study), logs["logs"], quiet)
 
 
 def examine(logs: Logs, intrinsic: bool = False) -> dict[str, list[Finding]]:
@@ -84,12 +94,11 @@ def examine(logs: Logs, intrinsic: bool = False) -> dict[str, list[Finding]]:
     Where rewards are lacking, or not read, logs are examined for imitation: policies are then valued by their closeness
     to the expert.
     """
-    rewarded = not intrinsic and all(data.rewards is not None for data in logs.values())
+    rewarded = not intrinsic and all(logs[role].rewards is not None for role in ROLES)
     purpose: Purpose = "evaluation" if rewarded else "imitation"
-    return {
-        "expert": require_healthy(logs["expert"], purpose=purpose, demonstrations=True),
-        "logs": require_healthy(logs["logs"], logs["expert"], purpose=purpose),
-    }
+    expert = logs["expert"]
+    found = {"expert": require_healthy(expert, purpose=purpose, demonstrations=True)}
+    return found | {name: require_healthy(data, expert, purpose) for name, data in logs.items() if name != "expert"}
 
 
 def require_playable(task: str, logs: Logs) -> None:
@@ -121,56 +130,16 @@ def split(study: Study, logs: Logs) -> Parts:
         validation=study.data.validation_transitions,
     )
     composition = compose(logs["expert"], logs["logs"], sizes, rng=study.seed)
-    named = _named(study, logs)
-    known = tuple(_known(study, name, entry, logs, composition) for name, entry in named.items())
-    roles = {name: entry["logs"] for name, entry in named.items()}
-    return Parts(composition, known, roles, study.evaluation.intrinsic)
+    return Parts(composition, known_policies(study, logs, _held_out(composition, logs)), study.evaluation.intrinsic)
 
 
-# --- known policies ---------------------------------------------------------------------------------------------------
-
-
-def _named(study: Study, logs: Logs) -> dict[str, dict[str, str]]:
-    """NAME → its entries: the policies named by the study, or those that came with the logs; there may be none."""
-    found: dict[str, dict[str, str]] = {}
-    for key, text in study.known.items():
-        name, _, entry = key.rpartition(".")
-        if not name or entry not in ("policy", "logs", "variant"):
-            raise IlbrlError(f"known.{key}: write known.NAME.policy, known.NAME.logs or known.NAME.variant")
-        found.setdefault(name, {"logs": name})[entry] = text
-    roles = [entry["logs"] for entry in found.values()]
-    if shared := {role for role in roles if roles.count(role) > 1}:
-        raise IlbrlError(
-            f"known: several policies are said to have made the {min(shared)} data ({', '.join(found)}), and whose"
-            " episodes are whose cannot be told; name one policy for each"
-        )
-    return found or {role: {"logs": role} for role, data in logs.items() if data.policy is not None}
-
-
-def _known(study: Study, name: str, entry: dict[str, str], logs: Logs, composition: Composition) -> ope.Known:
-    role, variant = entry["logs"], entry.get("variant")
-    if role not in logs:
-        raise IlbrlError(f"known.{name}.logs: {role!r} is neither expert nor logs; say whose episodes are its own")
-    if variant not in ("sampled", "mean", None):
-        raise IlbrlError(f"known.{name}.variant: {variant!r} is neither sampled nor mean")
-    policy = _policy(study, name, entry, logs[role])
-    deterministic = policy.head == "deterministic"
-    if deterministic and variant == "sampled":
-        raise IlbrlError(f"known.{name}.variant: the policy is deterministic and has no sampled variant; say mean")
+def _held_out(composition: Composition, logs: Logs) -> dict[str, Dataset]:
+    """Role → its episodes in the validation part."""
     held_out = composition.validation
     assert held_out.is_expert is not None
-    of_role = held_out.is_expert[held_out.episode_starts] == (role == "expert")
-    episodes = replace(held_out.episodes(of_role.nonzero()[0]), source=logs[role].source)
-    return ope.Known(name, policy, episodes, "mean" if deterministic or variant == "mean" else "sampled", log=role)
-
-
-def _policy(study: Study, name: str, entry: dict[str, str], data: Dataset) -> Policy:
-    if "policy" not in entry:
-        if data.policy is None:
-            raise IlbrlError(f"{data.source}: carries no policy; name a file under known.{name}.policy")
-        return data.policy
-    text = study.named(entry["policy"], f"known.{name}.policy")
-    return find_policy(text)
+    by_expert = held_out.is_expert[held_out.episode_starts]
+    of_role = {"expert": by_expert, "logs": ~by_expert}
+    return {role: replace(held_out.episodes(np.flatnonzero(of_role[role])), source=logs[role].source) for role in ROLES}
 
 
 # --- data.json --------------------------------------------------------------------------------------------------------
@@ -181,16 +150,16 @@ def describe(
 ) -> DataRecord:
     """What the logs hold, what the doctor found, how they were split, and how good they are."""
     return DataRecord(
-        datasets={role: _logs_record(role, data, findings[role]) for role, data in logs.items()},
+        datasets={name: _logs_record(name, data, findings[name]) for name, data in logs.items()},
         splits=parts.sizes(),
         notes=tuple(parts.composition.notes),
         labels=labels,
-        references={role: _reference(study, role, data) for role, data in logs.items()},
+        references={role: _reference(study, role, logs[role]) for role in ROLES},
     )
 
 
 def sources(logs: Logs) -> dict[str, Source]:
-    return {role: Source(len(d), d.num_episodes, d.content_hash, d.source) for role, d in logs.items()}
+    return {name: Source(len(d), d.num_episodes, d.content_hash, d.source) for name, d in logs.items()}
 
 
 def _logs_record(role: str, data: Dataset, findings: Sequence[Finding]) -> LogsRecord:

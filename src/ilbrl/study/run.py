@@ -20,7 +20,7 @@ from ilbrl.base.records import read_json
 from ilbrl.data.checks import counted
 from ilbrl.policy import Policy
 from ilbrl.results.folder import remedy
-from ilbrl.results.schema import EvaluatedRecord, LabelsRecord, Scores, Selection, TuningRecord
+from ilbrl.results.schema import ROLES, EvaluatedRecord, LabelsRecord, Scores, Selection, TuningRecord
 from ilbrl.results.tables import Candidate, CurveRow, ValueRow, candidates_of_jobs, join_tables
 from ilbrl.results.vouching import read_vouched
 from ilbrl.study import final
@@ -47,7 +47,7 @@ class StudyResult:
     tuning: TuningRecord
     selection: Selection
     final: Scores | None  # None: no environment was given, or nothing was selected
-    roles: Mapping[str, str] = field(default_factory=dict)  # known policy → whose episodes are its own
+    roles: Mapping[str, str] = field(default_factory=dict)  # known policy → the log that it alone made
 
     @property
     def nothing(self) -> str | None:
@@ -99,7 +99,8 @@ def run(
         write_results(s, found, selection)
         s.auditor.finish()
         s.say(f"done in {in_words(time.monotonic() - s.started)}: {out}")
-        return StudyResult(out, tuning, selection, played, parts.roles)
+        roles = {known.name: role for role, known in parts.behind.items()}
+        return StudyResult(out, tuning, selection, played, roles)
 
 
 def reveal(
@@ -151,8 +152,10 @@ def prepare(s: Session) -> Parts:
         require_playable(s.study.task, logs)
     s.auditor.played("collection", envs.environment_calls("collection").steps - before)
     warnings = [(role, f.message) for role, found in findings.items() for f in found if f.grade == "warning"]
-    sizes = " and ".join(f"{len(data):,} {role}" for role, data in logs.items())
-    s.finished("logs", f"{sizes} transitions, {counted(len(warnings), 'warning')} of the doctor", started)
+    sizes = " and ".join(f"{len(logs[role]):,} {role}" for role in ROLES)
+    own = [name for name in logs if name not in ROLES]
+    beside = f", {counted(len(own), 'file')} of known policies' episodes" if own else ""
+    s.finished("logs", f"{sizes} transitions{beside}, {counted(len(warnings), 'warning')} of the doctor", started)
     for role, message in warnings:
         s.say(f"    warning: {logs[role].source}: {message}")
     started = time.monotonic()

@@ -28,6 +28,7 @@ from ilbrl.study.estimator import estimator_of, settled
 from ilbrl.study.evaluation import calibration_job, jobs_before
 from ilbrl.study.imagining import imagination_of
 from ilbrl.study.jobs import Job, Store, digest
+from ilbrl.study.known import named_by
 from ilbrl.study.logs import Parts
 from ilbrl.study.search import configurations_of, draw
 from ilbrl.study.study import Study
@@ -89,6 +90,7 @@ def open_session(
     if study.task is not None:
         require_imported(study.task)
     planned_policies(study)  # checks every range and setting before anything is written
+    named_by(study)
     execute = executors.executor(executor, **(options or {}))
     make_folder(out)
     busy = f"{out}: another run is at work here ({{holder}}); wait for it, stop it, or use another folder"

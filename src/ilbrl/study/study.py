@@ -165,8 +165,9 @@ class Study:
     data: Data = field(default_factory=Data)
     known: dict[str, str] = field(default_factory=dict)
     """Known policies to calibrate the estimator on: NAME.policy (a file or built-in name), NAME.logs (expert or logs:
-    whose episodes are its own), NAME.variant (sampled or mean). Empty: the policies that come with the logs, or clones
-    of the logs where none does, which is a weaker check."""
+    the log that it made), NAME.episodes (a file or built-in name of its own episodes; without it all those of its log
+    are its own), NAME.variant (sampled or mean). Empty: the policies that come with the logs, or clones of the logs
+    where none does, which is a weaker check."""
     search: Search = field(default_factory=Search)
     training: Training = field(default_factory=Training)
     evaluation: Evaluation = field(default_factory=Evaluation)

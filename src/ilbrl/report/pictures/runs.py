@@ -13,6 +13,7 @@ from ilbrl.report.pictures.evaluator import Point, calibration, model_errors, va
 from ilbrl.report.scoreboard import selection_regret, true_label, truth
 from ilbrl.report.statistics import NORMAL_95, Mean, normal_mean
 from ilbrl.results.folder import Run
+from ilbrl.results.schema import KNOWN
 from ilbrl.results.tables import Curve
 
 ABLATION = ("ilbrl", "ilbrl-unweighted")
@@ -51,9 +52,10 @@ def closeness(edges: np.ndarray, counts: np.ndarray) -> Picture:
 
 
 def returns_histogram(run: Run) -> Picture | None:
-    """Bars for the logs, a line for the expert, who has few episodes."""
-    logs = {name: each for name, each in run.data.datasets.items() if each.returns and each.role != "expert"}
-    experts = {name: each for name, each in run.data.datasets.items() if each.returns and each.role == "expert"}
+    """Bars for the logs, a line for the expert and for each known policy's own episodes, of which there are few."""
+    found = {name: each for name, each in run.data.datasets.items() if each.returns}
+    lines = {name: each for name, each in found.items() if each.role == "expert" or name.startswith(KNOWN)}
+    logs = {name: each for name, each in found.items() if name not in lines}
     if not logs:
         return None
     everything = np.concatenate([each.returns for each in logs.values()])
@@ -68,7 +70,7 @@ def returns_histogram(run: Run) -> Picture | None:
     return Picture(
         "returns", "Returns in the logs", "How well the logged episodes did, by the logs' own rewards.",
         "return of an episode (sum of rewards)", "percent of episodes", series,
-        tuple(Line("x", float(np.mean(each.returns)), f"{name}, mean") for name, each in experts.items()),
+        tuple(Line("x", float(np.mean(each.returns)), f"{name}, mean") for name, each in lines.items()),
     )  # fmt: skip
 
 
