@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -126,9 +127,15 @@ def lines_of(folder: Path) -> list[str]:
         lines += ["", f"| {logs} logs | {heads} | mean |", "|---|" + "---:|" * (len(columns) + 1)]
         for name in options:
             scores = [cells[task, count, logs]["scores"].get(name) for task, count in columns]
-            mean = f"{np.mean([np.mean(s) for s in scores]):.1f}" if all(scores) else "—"
+            mean = "{:.1f} ± {:.1f}".format(*mean_of(scores)) if all(scores) else "—"
             lines.append(f"| {name} | {' | '.join(map(_shown, scores))} | {mean} |")
     return lines[1:]
+
+
+def mean_of(cells: Sequence[Sequence[float]]) -> tuple[float, float]:
+    """Over cells of a score for each seed: the mean of their means, and 1.96 standard errors over seeds."""
+    errors = [np.var(scores, ddof=1) / len(scores) for scores in cells]
+    return float(np.mean([np.mean(scores) for scores in cells])), float(1.96 * np.sqrt(np.sum(errors)) / len(cells))
 
 
 def _rounded(scores: list[float | None]) -> list[float | None]:

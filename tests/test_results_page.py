@@ -28,6 +28,7 @@ from ilbrl.envs.tasks import TASKS as BUILT_IN
 from ilbrl.report.formats import markdown
 from ilbrl.report.scoreboard import selection_regret
 from ilbrl.report.summary import summarise
+from ilbrl.report.verdict import verdict
 from ilbrl.results.folder import read_runs
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -75,7 +76,7 @@ def test_sentences_about_the_table(cells):
         assert in_words(np.mean([mean[t, n, agent, "medium"] for t in TASKS]) for n in (1, 2, 5, 18)) in text
     assert f"the policy behind the logs has {np.mean([source_score(t, 'medium') for t in TASKS]):.1f}." in text
     cloned = in_words(mean[t, 18, "bc", "medium"] for t in TASKS)
-    assert f"where cloning (above, from other demonstrations) has {cloned}: random logs" in text
+    assert f"Cloning has {cloned} above, from other demonstrations" in text
     few, many = ([np.mean([mean[t, n, "oril", "medium"] for t in TASKS]) for n in some] for some in ((1, 2), (5, 18)))
     assert f"{in_words(few)} with 1 and 2 episodes, but {in_words(many)} with 5 and 18" in text
     oril, ilbrl = ([mean["halfcheetah", n, agent, "medium"] for n in (1, 2, 5, 18)] for agent in ("oril", "ilbrl"))
@@ -290,6 +291,22 @@ def test_two_demonstrations_reach_what_was_aimed_at():
     assert in_words(deployed) in page
 
 
+def test_the_files_of_the_studies():
+    """Each is the seed with the highest value; what became of it, and what the report says of it."""
+    text, found, worst, doubted = flat("docs/results.md"), [], 0, []
+    for folders in (WITH_2, WITH_18_IMAGINED):
+        files = []
+        for run in read_runs(folders):
+            scores = {c.policy_seed: c.true_score for c in run.candidates if c.selected and c.algorithm == "ilbrl"}
+            files.append(scores[run.selection.algorithms["ilbrl"].best_seed])
+            worst += files[-1] == min(scores.values())
+            doubted += [files[-1]] if "may be no better than the logs" in verdict(run).headline else []
+        found.append(in_words(files))
+    assert f"With 2 episodes these four score {found[0]}, with 18 and imagined steps {found[1]}: three of the" in text
+    assert worst == 3
+    assert f"of two ({' and '.join(f'{score:.1f}' for score in sorted(doubted, reverse=True))}) the report" in text
+
+
 def test_no_candidate_was_played_before_selection():
     for commit, folders in (("1da9779", WITH_18 + WITHOUT_IMAGINED), ("ae2e70b", WITH_2)):
         for run in read_runs(folders):
@@ -347,7 +364,7 @@ def test_what_seeds_bring_together(page):
     entries = [entry for study in studies.values() for entry in study]
     members = [np.mean(entry["members"]) for entry in entries]
     together, highest = ([entry[name] for entry in entries] for name in ("together", "highest_value"))
-    assert f"{np.mean(highest):.1f} on average, where a seed taken at random has {np.mean(members):.1f}" in text
+    assert f"{np.mean(highest):.1f} on average, a seed taken at random {np.mean(members):.1f}" in text
     better = sum(one > mean for one, mean in zip(together, members))
     assert f"**Together they have {np.mean(together):.1f}**, above the mean of their members in {better} of 56" in text
     assert f"{better} committees are above" in flat("docs/committees.md")
@@ -355,6 +372,14 @@ def test_what_seeds_bring_together(page):
     worse = sum(one < of_file for one, of_file in zip(together, highest))
     assert f"They are below the seed with the highest value, the file they replace, in {worse} of 56" in text
     assert f"against that mean is {max(mean - one for one, mean in zip(together, members)):.1f} points" in text
+    for name, suffix in (
+        ("18, imagined steps", "18-imagined"),
+        ("18", "18"),
+        ("2, imagined steps", "2-imagined"),
+        ("2", "2"),
+    ):
+        folders = [DOCS / "results" / "locomotion" / f"{task}-{suffix}" for task in TASKS]
+        assert f"  | {name} | {seeds_together.highest_line(folders)} |" in page
     chosen = [
         next(entry["together"] for entry in studies[f"{task}-18-imagined"] if _is_choice(entry)) for task in TASKS
     ]
@@ -377,9 +402,17 @@ def test_what_options_bring(page):
     medium, random = ([cell for cell in cells if cell["logs"] == logs] for logs in ("medium", "random"))
     assert {(cell["updates"], len(cell["scores"]["the default"])) for cell in medium} == {(60_000, 3)}
     assert {(cell["updates"], len(cell["scores"]["the default"])) for cell in random} == {(100_000, 6)}
-    mean = {name: np.mean([np.mean(cell["scores"][name]) for cell in medium]) for name in options.OPTIONS}
-    gains = [mean[name] - mean["the default"] for name in ("agreement 2", "rewards by rank", "three layers")]
-    assert f"help most**, {in_words(gains)} points on average" in text
+    mean = {name: options.mean_of([cell["scores"][name] for cell in medium]) for name in options.OPTIONS}
+    usual, usual_half = mean.pop("the default")
+    gains = {name: (score - usual, np.hypot(half, usual_half)) for name, (score, half) in mean.items()}
+    best = sorted(gains, key=lambda name: gains[name])[:-4:-1]
+    assert set(best) == {"agreement 2", "rewards by rank", "three layers"}
+    shown = "{:.1f} ± {:.1f}, {:.1f} ± {:.1f} and {:.1f} ± {:.1f} points above the default"
+    chosen = [gains[name] for name in ("agreement 2", "rewards by rank", "three layers")]
+    assert shown.format(*(number for gain in chosen for number in gain)) in text
+    assert [name for name, (gain, half) in gains.items() if abs(gain) > half] == ["second actor, λ 0.3"]
+    lost, half = gains["second actor, λ 0.3"]
+    assert f"Only what the second actor loses is ({-lost:.1f} ± {half:.1f})." in text
     with_18 = {cell["task"]: np.mean(cell["scores"]["both"]) for cell in random if cell["expert_episodes"] == 18}
     assert f"With 18 demonstrations both together have {in_words(with_18[task] for task in TASKS)}" in text
 
