@@ -2,8 +2,8 @@
 
     python -m benchmarks.demo_seeds [--task clinic] [--seeds 340 …] [--runs runs/demo-seeds] [--out docs/results/demo]
 
-TASK.json has a record for each seed: what was selected from logs alone, offline values, true scores (of the files that
-would be deployed; of the policies behind the logs), seconds. The table of docs/protocol.md is printed. A study that
+TASK.json has a record for each seed: what was selected from logs alone, offline values and true scores (of the files
+that would be deployed, of the policies behind the logs), seconds. The table of docs/protocol.md is printed. A study that
 is finished already in its folder is read, not run again.
 """
 
@@ -32,7 +32,7 @@ from ilbrl.results import read_run
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--task", choices=list(PRESETS), default="clinic")
-    parser.add_argument("--seeds", type=int, nargs="+", default=list(range(340, 350)))
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(range(340, 360)))
     parser.add_argument("--runs", type=Path, default=Path("runs/demo-seeds"))
     parser.add_argument("--out", type=Path, default=Path("docs/results/demo"))
     args = parser.parse_args()
@@ -63,7 +63,7 @@ def record(seed: int, folder: Path) -> dict[str, Any]:
     overall, evaluator, audit = run.selection.overall, run.tuning.chosen_evaluator, run.audit
     played = {name: file_played(run, name) for name in run.selection.algorithms}
     scores = {name: found.mean.value for name, found in played.items() if found is not None}
-    offline = {name: chosen.value for name, chosen in run.selection.algorithms.items()}
+    offline = {name: chosen.to_deploy.value for name, chosen in run.selection.algorithms.items()}
     known = {name: each.estimate for name, each in evaluator.policies.items()} if evaluator else {}
     started, finished = (datetime.fromisoformat(text) if text else None for text in (audit.started, audit.finished))
     return {

@@ -154,7 +154,7 @@ def steps_and_returns(expert: ilbrl.Dataset) -> list[dict[str, float]]:
 
 def table(folder: Path) -> str:
     """Mean ± normal 95 % over seeds."""
-    cells = {(c["task"], c["expert_episodes"]): c for c in map(_read, sorted(folder.glob("*.json")))}
+    cells = {(c["task"], c["expert_episodes"]): c for c in map(read, sorted(folder.glob("*.json")))}
     tasks = [task for task in TASKS if any(task == measured for measured, _ in cells)]
     columns = [*tasks, "mean"]
     lines = [f"| expert episodes | imagined steps | {' | '.join(columns)} |", "|---|---|" + "---:|" * len(columns)]
@@ -162,21 +162,22 @@ def table(folder: Path) -> str:
         for kind in reversed(KINDS):
             scores = [cells.get((task, count), {}).get(kind, {}).get("scores") for task in tasks]
             mean = f"{np.mean([np.mean(s) for s in scores]):.1f}" if all(scores) else "—"
-            lines.append(f"| {count} | {kind} | {' | '.join(map(_shown, scores))} | {mean} |")
+            lines.append(f"| {count} | {kind} | {' | '.join(map(shown, scores))} | {mean} |")
     for level, name in (("medium", "policy of the logs"), ("expert", "expert")):
         scores = [source_score(task, level) for task in tasks]
         lines.append(f"| {name} | | {' | '.join(f'{s:.1f}' for s in scores)} | {np.mean(scores):.1f} |")
     return "\n".join(lines)
 
 
-def _shown(scores: list[float] | None) -> str:
+def read(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text())
+
+
+def shown(scores: list[float] | None) -> str:
+    """A cell: mean ± normal 95 % over seeds."""
     if not scores:
         return "—"
     return f"{np.mean(scores):.1f} ± {1.96 * np.std(scores, ddof=1) / np.sqrt(len(scores)):.1f}"
-
-
-def _read(path: Path) -> dict[str, Any]:
-    return json.loads(path.read_text())
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ import jax
 import numpy as np
 
 import ilbrl
+from benchmarks.imagined_steps import read, shown
 from ilbrl.agents import AGENTS
 from ilbrl.base.files import written_whole
 from ilbrl.base.provenance import commit, versions
@@ -85,8 +86,9 @@ def measure(task: str, count: int, args: argparse.Namespace) -> None:
     if not missing:
         return
     updates, episodes = (20, 2) if args.tiny else (args.updates, args.episodes)
-    sizes = {"updates": updates, "episodes": episodes, "commit": commit()}
-    if found["scores"] and (other := {name: found.get(name) for name in sizes}) != sizes:
+    sizes = {"updates": updates, "episodes": episodes, "commit": commit(), "seeds": args.seeds}
+    known = found | {"seeds": max(map(len, found["scores"].values()), default=args.seeds)}
+    if found["scores"] and (other := {name: known.get(name) for name in sizes}) != sizes:
         raise SystemExit(f"{path}: was measured with {other}, not {sizes}; use another folder")
     expert = ilbrl.load(f"{task}/expert@{EXPERT_SEED}:{count}ep", quiet=True)
     logs = ilbrl.load(f"{task}/{args.logs}:{3000 if args.tiny else LOGS_STEPS}steps", quiet=True)
@@ -117,7 +119,7 @@ def measure(task: str, count: int, args: argparse.Namespace) -> None:
 
 def lines_of(folder: Path) -> list[str]:
     """A table for each kind of logs: mean ± normal 95 % over seeds, a column per task and number of episodes."""
-    cells = {(c["task"], c["expert_episodes"], c["logs"]): c for c in map(_read, sorted(folder.glob("*.json")))}
+    cells = {(c["task"], c["expert_episodes"], c["logs"]): c for c in map(read, sorted(folder.glob("*.json")))}
     lines: list[str] = []
     for logs, options in ASKED.items():
         columns = [(task, count) for count in (18, 2) for task in TASKS if (task, count, logs) in cells]
@@ -128,7 +130,7 @@ def lines_of(folder: Path) -> list[str]:
         for name in options:
             scores = [cells[task, count, logs]["scores"].get(name) for task, count in columns]
             mean = "{:.1f} ± {:.1f}".format(*mean_of(scores)) if all(scores) else "—"
-            lines.append(f"| {name} | {' | '.join(map(_shown, scores))} | {mean} |")
+            lines.append(f"| {name} | {' | '.join(map(shown, scores))} | {mean} |")
     return lines[1:]
 
 
@@ -140,16 +142,6 @@ def mean_of(cells: Sequence[Sequence[float]]) -> tuple[float, float]:
 
 def _rounded(scores: list[float | None]) -> list[float | None]:
     return [None if score is None else round(score, 1) for score in scores]
-
-
-def _shown(scores: list[float] | None) -> str:
-    if not scores:
-        return "—"
-    return f"{np.mean(scores):.1f} ± {1.96 * np.std(scores, ddof=1) / np.sqrt(len(scores)):.1f}"
-
-
-def _read(path: Path) -> dict[str, Any]:
-    return json.loads(path.read_text())
 
 
 if __name__ == "__main__":

@@ -89,12 +89,13 @@ def ways_of_choosing(runs: Sequence[Run]) -> Iterator[str]:
     scores = [{n: mean.value for n, mean in selection_regret(run)["ilbrl"].configurations.items()} for run in runs]
     beside = [run.path.with_name(f"{run.path.name}-sarsa") for run in runs]
     ways = {
-        "closeness to the expert": [values_of(run, "ilbrl") for run in runs],
+        _quantity(runs): [values_of(run, "ilbrl") for run in runs],
         "the return in the same rollouts": [_task_returns(run) for run in runs],
-        "Expected SARSA": [values_of(read_run(path), "ilbrl") for path in beside if path.is_dir()],
+        "Expected SARSA": [values_of(read_run(path), "ilbrl") if path.is_dir() else {} for path in beside],
     }
     for name, values in ways.items():
-        if len(values) < len(runs) or not all(values):
+        if lacking := [_short(run) for run, of in zip(runs, values) if not of]:
+            yield f"| {name} | not known for {', '.join(lacking)} |" + " |" * len(runs)
             continue
         chosen = [true[max(of, key=of.__getitem__)] for true, of in zip(scores, values)]
         order = [spearman(*(np.array([t[n] for n in true]) for t in (of, true))) for true, of in zip(scores, values)]
@@ -104,6 +105,12 @@ def ways_of_choosing(runs: Sequence[Run]) -> Iterator[str]:
     for name, of in (others | {"the true scores": lambda true: max(true.values())}).items():
         cells = [of(true) for true in scores]
         yield f"| {name} | {' | '.join(f'{cell:.1f}' for cell in cells)} | {np.mean(cells):.1f} |"
+
+
+def _quantity(runs: Sequence[Run]) -> str:
+    """What the studies chose by."""
+    (reward,) = {run.tuning.reward for run in runs}
+    return "the logs' rewards" if reward == "logged" else "closeness to the expert"
 
 
 def _task_returns(run: Run) -> dict[int, float]:

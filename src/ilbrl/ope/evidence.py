@@ -70,7 +70,7 @@ class Evidence:
     initial_observations: np.ndarray  # [M, obs_dim] states at which policies are valued
     spec: Spec  # normaliser and action bounds
     horizon: int  # the logs' own time limit: the length of their longest episode
-    closeness: Closeness | None = None  # the intrinsic reward, where the logs carry none
+    closeness: Closeness | None = None  # the intrinsic reward, where it is valued
     notes: tuple[str, ...] = field(default=())  # reservations: each is a reason for care
     training: Mapping[str, Dataset] = field(default_factory=dict)
     """name → further rows of that log, which policies were trained on: good for learning dynamics, not for values."""

@@ -1,7 +1,8 @@
 """Phase 3: rows are labelled once, and every configuration × policy seed of every algorithm is trained.
 
 Two kinds of job: `label` searches the soft-support labels of the training part, and `train` trains one group of
-configurations × policy seeds of one algorithm as one population. Both read the training part alone, and the steps that
+configurations × policy seeds of one algorithm as one population (where it weighs by agreement, it searches for the
+distances of states itself). Both read the training part alone, and the steps that
 were imagined from it where an algorithm asks for them (imagining.py).
 """
 
