@@ -3,8 +3,8 @@
     python -m benchmarks.demo_seeds [--task clinic] [--seeds 340 …] [--runs runs/demo-seeds] [--out docs/results/demo]
 
 TASK.json has a record for each seed: what was selected from logs alone, offline values and true scores (of the files
-that would be deployed, of the policies behind the logs), seconds. The table of docs/protocol.md is printed. A study that
-is finished already in its folder is read, not run again.
+that would be deployed, of the policies behind the logs), seconds. The table of docs/protocol.md is printed. A study
+that is finished already in its folder is read, not run again.
 """
 
 from __future__ import annotations
