@@ -373,6 +373,15 @@ def test_what_began_on_a_gpu_goes_on_elsewhere_with_the_same_models(tmp_path, mo
     assert estimator_of(continued).config.size == "large"
 
 
+@pytest.mark.parametrize("recipe", [None, 1])
+def test_a_folder_that_another_version_has_played_is_refused_at_once(copy, playing, done, recipe):
+    """Its jobs would be done anew, for a final evaluation that happens once."""
+    change_audit(copy, recipe=lambda own: recipe)
+    with pytest.raises(IlbrlError, match=r"of another version of ilbrl \(audit\.json names its commit\)"):
+        playing.run(copy, quiet=True)
+    assert done == []
+
+
 def test_a_folder_of_an_earlier_version_gets_a_way_out(tmp_path):
     (tmp_path / "study.toml").write_text('[data]\nexploratory = "logs.npz"\n')
     with pytest.raises(IlbrlError, match=r"write data\.logs instead.*continue it with that one .* another folder"):

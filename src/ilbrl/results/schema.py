@@ -65,6 +65,7 @@ class Audit:
     splits: dict[str, Size] = field(default_factory=dict)  # by part
     versions: dict[str, str] = field(default_factory=dict)
     commit: str | None = None  # of the first run here
+    recipe: int | None = None  # of its jobs: those of another one are done anew; None: an older one
     device: str | None = None
     executor: str | None = None
     environment_calls: dict[str, int] = field(default_factory=dict)  # stage → environment steps

@@ -15,6 +15,7 @@ from ilbrl.base.records import read_json, toml_text, write_json
 from ilbrl.results.folder import remedy
 from ilbrl.results.schema import STAGES, Audit, Event
 from ilbrl.study.estimator import estimator_of
+from ilbrl.study.jobs import RECIPE
 from ilbrl.study.logs import Logs, Parts, sources
 from ilbrl.study.search import ranges_of
 from ilbrl.study.study import Study
@@ -54,6 +55,7 @@ class Auditor:
             seeds={"study": study.seed, "policy": study.policy_seeds, "evaluation": estimator_of(study).seeds},
             versions=versions(),
             executor=executor,
+            recipe=RECIPE,
         )
         self.event(what)
 

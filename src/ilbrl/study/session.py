@@ -27,7 +27,7 @@ from ilbrl.study.audit import Auditor, study_hash
 from ilbrl.study.estimator import estimator_of, settled
 from ilbrl.study.evaluation import calibration_job, jobs_before
 from ilbrl.study.imagining import imagination_of
-from ilbrl.study.jobs import Job, Store, digest
+from ilbrl.study.jobs import RECIPE, Job, Store, digest
 from ilbrl.study.known import named_by
 from ilbrl.study.logs import Parts
 from ilbrl.study.search import configurations_of, draw
@@ -117,6 +117,12 @@ def claim(folder: Path, study: Study, change: bool, audit: Audit | None = None) 
     if played and not path.exists():
         raise IlbrlError(
             f"{folder}: holds true scores (final.json) and no study.toml that says of what; use another folder"
+        )
+    if played and audit is not None and audit.recipe != RECIPE:
+        raise IlbrlError(
+            f"{folder}: its selected policies were already played in the environment, and its jobs are of another"
+            " version of ilbrl (audit.json names its commit), so that this one would do all of them again; continue it"
+            " with that one, or use another folder"
         )
     begun = _begun(path) if path.exists() else None
     study = settled(replace(study, name=study.name or (begun.name if begun else folder.resolve().name)), begun)
