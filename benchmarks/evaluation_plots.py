@@ -1,24 +1,27 @@
 """Draw what `benchmarks.policy_ladder` and `benchmarks.data_composition` measured.
 
     python -m benchmarks.evaluation_plots results/ladder docs/figures
+    python -m benchmarks.evaluation_plots results/ladder-models docs/figures
     python -m benchmarks.evaluation_plots results/composition docs/figures
 
 TASK.json becomes ladder.png (estimates against true values, a panel per task, a colour per remedy) and
-ladder-TASK.png (values over updates); composition.json becomes composition.png.
+ladder-TASK.png (values over updates) if it is of Expected SARSA, and ladder-models.png (with the policies' own logs and
+without them) if it is of models; composition.json becomes composition.png.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ilbrl.report.pictures import STYLES, Picture, Series, paper
-from ilbrl.report.pictures.evaluator import courses
-from ilbrl.results.schema import CONVERGENCE, Grade
+from ilbrl.report.pictures.evaluator import Point, courses, predicted
+from ilbrl.results.schema import CONVERGENCE, NORMAL_95, Grade
 from ilbrl.results.tables import Curve
 
 OF = "discounted value"
@@ -32,8 +35,24 @@ def main(results: Path, figures: Path) -> None:
     ladders = {task: record for task, record in records.items() if record.get("variants")}
     if ladders:
         draw_ladders(ladders, figures / "ladder.png")
+    if both := {task: record for task, record in records.items() if "table" in record}:
+        draw_both_views(both, figures / "ladder-models.png")
     for task, record in ladders.items():
         draw_curves(record, figures / f"ladder-{task}.png")
+
+
+def draw_both_views(records: dict[str, Any], path: Path) -> None:
+    """Estimates against the truth, with each policy's own logs and without them, a panel per task."""
+    panels = []
+    for task, record in records.items():
+        row, points, blind = record["table"][record["chosen"]], [], []
+        for view, hidden in (("seen", False), ("unseen", True)):
+            for level, found in row[view].items():
+                half = NORMAL_95 * found["std_error"]
+                points.append(Point(level, record["truths"][level]["value"], found["value"], half))
+                blind.append(hidden)
+        panels.append(replace(predicted(points, blind), title=task))
+    paper.save_as(path, *panels)
 
 
 def draw_ladders(records: dict[str, Any], path: Path) -> None:
