@@ -291,6 +291,12 @@ def test_two_demonstrations_reach_what_was_aimed_at():
     assert in_words(deployed) in page
 
 
+@pytest.mark.parametrize("group", ["18", "2-imagined", "18-imagined", "2"])
+def test_the_reports_of_the_studies_are_those_of_their_folders(group):
+    folders = [DOCS / "results" / "locomotion" / f"{task}-{group}" for task in TASKS]
+    assert (DOCS / "results" / "locomotion" / f"report-{group}.md").read_text() == markdown(summarise(folders))
+
+
 def test_the_files_of_the_studies():
     """Each is the seed with the highest value; what became of it, and what the report says of it."""
     text, found, worst, doubted = flat("docs/results.md"), [], 0, []
