@@ -12,17 +12,18 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import json
 import logging
 import time
 from collections.abc import Callable
+from pathlib import Path
 from statistics import median
 
 import jax
 import numpy as np
 
+from benchmarks.machine import record
 from ilbrl.agents import td3bc
-from ilbrl.base.provenance import commit, versions
+from ilbrl.base.provenance import commit
 from ilbrl.learning import population as train
 from ilbrl.learning.batches import Feed
 from ilbrl.learning.spec import Spec
@@ -138,7 +139,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--dtype", default="float32", help="of populations; a single member runs in float32")
     parser.add_argument("--layer-norm", action="store_true", help="in our critics, as ILBRL's default has it")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--out", type=Path, help="a JSON file")
     args = parser.parse_args()
     data = columns()
     contestants = {
@@ -153,13 +154,8 @@ def main() -> None:
         for name, (members, run) in contestants.items():
             rates[name].append(members * args.updates / run(args.updates))
     result = {name: median(turns) for name, turns in rates.items()}
-    if args.json:
-        print(
-            json.dumps(
-                {"rates": result, "device": jax.devices()[0].device_kind, "versions": versions(), "commit": commit()}
-            )
-        )
-        return
+    if args.out:
+        record(args.out, {"rates": result, "dtype": args.dtype, "device": jax.devices()[0].device_kind})
     first = next(iter(result.values()))
     print(
         f"{'':<20}{'updates/s':>12}{'relative':>10}   {jax.devices()[0].device_kind}, {args.dtype}, commit {commit()}"
