@@ -65,6 +65,7 @@ def record(seed: int, folder: Path) -> dict[str, Any]:
     played = {name: file_played(run, name) for name in run.selection.algorithms}
     scores = {name: found.mean.value for name, found in played.items() if found is not None}
     offline = {name: chosen.to_deploy.value for name, chosen in run.selection.algorithms.items()}
+    chosen_file = run.selection.algorithms[overall.algorithm].file if overall else None
     known = {name: each.estimate for name, each in evaluator.policies.items()} if evaluator else {}
     played_at = next((event.time for event in audit.events if event.what == FINAL), None)  # asked again, it stays
     started, finished = (datetime.fromisoformat(text) if text else None for text in (audit.started, played_at))
@@ -75,6 +76,8 @@ def record(seed: int, folder: Path) -> dict[str, Any]:
         "scores": scores | {role: reference_score(run, role) for role in ("logs", "expert")},
         "offline": offline | known,
         "trust": run.tuning.trust.verdict if run.tuning.trust else None,
+        "deployed": chosen_file,
+        "commit": audit.commit,
         "seconds": (finished - started).total_seconds() if started and finished else None,
     }
 

@@ -484,7 +484,9 @@ def test_the_table_of_the_demo():
     assert (right, above, better) == (10, 10, 10)
     assert f"**In {right} of 10 studies the policy that was selected" in page
     assert "It beats the logs' policy in all ten, and is the better of the two in all ten." in page
-    assert found["commit"] == "9ddc7e8"
+    assert {study["seed"] for study in found["studies"]} == {*range(350, 360)}
+    third = read_json(folder / "third" / "clinic.json")
+    assert (third["commit"], counts_of(third["studies"])) == ("9ddc7e8", (10, 10, 10))
     first = read_json(folder / "first" / "clinic.json")["studies"][0]["scores"]
     beside = f"{first['logs']:.1f}, BC {first['bc']:.1f} and the expert {first['expert']:.1f}."
     for text in map(flat, ("README.md", "docs/start.md")):
@@ -509,9 +511,19 @@ def test_what_the_earlier_recipes_of_the_demo_came_to():
     low, high = clinic.random_return, clinic.expert_return
     assert low is not None
     assert high is not None
-    earlier, second, together, last = (
-        read_json(folder / name / "clinic.json")["studies"] for name in ("earlier", "second", "second-together", "")
+    earlier, second, together, third, last = (
+        read_json(folder / name / "clinic.json")["studies"]
+        for name in ("earlier", "second", "second-together", "third", "")
     )
+    cloning = [
+        study["seed"]
+        for studies in (earlier, second, together, third, last)
+        for study in studies
+        if study["scores"]["bc"] > study["scores"]["ilbrl"]
+    ]
+    assert cloning == [335]
+    assert sum(map(len, (earlier, second, together, third, last))) == 50
+    assert "In one of fifty studies (335)" in page
     assert [counts_of(studies)[0] for studies in (earlier, second, together)] == [7, 9, 8]
     assert all(study["scores"]["ilbrl"] > max(study["scores"][name] for name in ("bc", "logs")) for study in earlier)
     behind = [study["offline"]["bc"] - study["offline"]["ilbrl"] for study in earlier if study["selected"] == "bc"]
@@ -522,11 +534,12 @@ def test_what_the_earlier_recipes_of_the_demo_came_to():
         np.mean(
             [abs(study["offline"]["ilbrl"] - low - study["scores"]["ilbrl"] / 100 * (high - low)) for study in studies]
         )
-        for studies in (second, together, last)
+        for studies in (second, together, third, last)
     ]
-    assert f"missed what its files returned by {missed[0]:.3f} and {missed[1]:.3f}" in page
+    assert f"seeds missed what its file returned by {missed[0]:.3f} and {missed[1]:.3f}" in page
     apart = (last[0]["scores"]["expert"] - last[0]["scores"]["logs"]) / 100 * (high - low)
-    assert f"they miss by {missed[2]:.3f}, of which logs and expert are {apart:.2f} apart" in page
+    of_which = f"of which logs and expert are {apart:.2f} apart"
+    assert f"they miss by {missed[2]:.3f} (340 to 349) and {missed[3]:.3f}, {of_which}" in page
     (truly,) = (study["scores"] for study in together if study["seed"] == 335)
     assert f"cloning was truly better ({truly['bc']:.1f}, ILBRL {truly['ilbrl']:.1f})" in page
 

@@ -2,10 +2,10 @@
 
 A single training is a matter of luck, and offline values hardly show whose luck it was. All seeds together are better
 than one of them is on average, in four cases of five (docs/results.md). So the file to deploy is their committee,
-unless the estimator speaks against it: it gave no value that counts, or one clearly below its members', that is below
-their median by more than the standard error of their mean. The same models value them all, so that what models differ
-by is no doubt about the difference, and one model that sees the committee fail is enough. Then the seed with the
-highest value is deployed.
+unless the estimator speaks against it: it gave no value that counts, or one that is below its members' by more than
+they differ, that is below their median by more than the standard error of their mean. The same models value them all,
+so that what models differ by is no doubt about the difference, and one model that sees the committee fail is enough.
+Then the seed with the highest value is deployed.
 
 The algorithm, too, is chosen by the values of what would be deployed.
 
@@ -86,8 +86,8 @@ def with_committee(
     if value is None:
         file = f"seed {entry.best_seed}, for its {several} together have no value that counts"
     elif not deployed:
-        clearly = f"at {value:.4g}, clearly less than each by itself ({np.median(alone):.4g}, their median)"
-        file = f"seed {entry.best_seed}, for its {several} together are valued {clearly}"
+        less = f"at {value:.4g}, below their median by themselves ({np.median(alone):.4g}) by more than they differ"
+        file = f"seed {entry.best_seed}, for its {several} together are valued {less}"
     else:
         file = f"its {several} together, valued at {value:.4g} (by themselves at {np.mean(alone):.4g} on average)"
     return replace(entry, committee=made, file=file)
