@@ -34,6 +34,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from ilbrl import ope
 from ilbrl.base.provenance import commit, versions
@@ -63,6 +64,8 @@ WAYS = {  # name in the records → in the table
     "energy": "energy distance",
     "energy_states": "energy distance of states alone",
     "energy_ends": "energy distance, ended episodes counted",
+    "energy_starts": "energy distance, from the demonstrations' starts",
+    "energy_starts_ends": "the same, ended episodes counted",
     "mmd": "MMD",
     "mmd_states": "MMD of states alone",
 }
@@ -109,17 +112,11 @@ class Steps(NamedTuple):
     weights: np.ndarray  # [N] sum to 1
 
 
-def apart(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """[N, M] Euclidean distances between the rows of x and y."""
-    squared = np.square(x).sum(-1)[:, None] + np.square(y).sum(-1) - 2 * x @ y.T
-    return np.sqrt(np.maximum(squared, 0.0))
-
-
 def energy_distance(x: Steps, y: Steps) -> float:
     """2 E‖X − Y‖ − E‖X − X′‖ − E‖Y − Y′‖, which is 0 only where both distributions are the same."""
 
     def mean(a: Steps, b: Steps) -> float:
-        return float(a.weights @ apart(a.features, b.features) @ b.weights)
+        return float(a.weights @ cdist(a.features, b.features) @ b.weights)
 
     return 2 * mean(x, y) - mean(x, x) - mean(y, y)
 
@@ -128,7 +125,7 @@ def squared_mmd(x: Steps, y: Steps, width: float) -> float:
     """E k(X, X′) + E k(Y, Y′) − 2 E k(X, Y) with k(x, y) = exp(−‖x − y‖² / 2 width²): maximum mean discrepancy."""
 
     def mean(a: Steps, b: Steps) -> float:
-        kernel = np.exp(-np.square(apart(a.features, b.features) / width) / 2)
+        kernel = np.exp(-np.square(cdist(a.features, b.features) / width) / 2)
         return float(a.weights @ kernel @ b.weights)
 
     return mean(x, x) + mean(y, y) - 2 * mean(x, y)
@@ -136,12 +133,12 @@ def squared_mmd(x: Steps, y: Steps, width: float) -> float:
 
 def to_nearest(x: Steps, y: Steps) -> float:
     """E min_y ‖X − y‖."""
-    return float(x.weights @ apart(x.features, y.features).min(-1))
+    return float(x.weights @ cdist(x.features, y.features).min(-1))
 
 
 def usual_distance(x: np.ndarray) -> float:
     """The median distance between two rows: the width of the kernel."""
-    return float(np.median(apart(x, x)[np.triu_indices(len(x), 1)]))
+    return float(np.median(cdist(x, x)[np.triu_indices(len(x), 1)]))
 
 
 def draw(weights: np.ndarray, count: int, offset: float = 0.5) -> np.ndarray:
@@ -225,6 +222,11 @@ def _visit(shape, game, policy, constants, starts, noise):
     return jax.lax.scan(step, (state, jnp.ones(state.shape[:-1])), jnp.arange(game.horizon))[1]
 
 
+def joined(visited: Sequence[Visited]) -> Visited:
+    """Of several ensembles."""
+    return Visited(*(np.concatenate(fields, axis=1) for fields in zip(*visited)))
+
+
 def visited_steps(visited: Visited, spec: Spec, count_ends: bool = False) -> Steps:
     """Drawn by the chance that the episode lives.
 
@@ -258,18 +260,20 @@ def _features(observations: np.ndarray, actions: np.ndarray, ended: np.ndarray) 
     return np.concatenate([observations, actions, mark[:, None]], -1).astype(np.float64)
 
 
-def distances(visited: Sequence[Visited], expert: Dataset, spec: Spec) -> dict[str, float]:
-    """Way of valuing → the distance; `visited` in each of several ensembles."""
-    joined = Visited(*(np.concatenate(fields, axis=1) for fields in zip(*visited)))
-    horizon = len(joined.alive)
-    own, theirs = visited_steps(joined, spec), expert_steps(expert, spec, horizon)
+def distances(visited: Visited, from_starts: Visited, expert: Dataset, spec: Spec) -> dict[str, float]:
+    """Way of valuing → the distance; `from_starts`: visited from where the demonstrations began."""
+    horizon = len(visited.alive)
+    own, theirs = visited_steps(visited, spec), expert_steps(expert, spec, horizon)
+    whole = expert_steps(expert, spec, horizon, True)
     own_states, their_states = (Steps(x.features[:, : spec.obs_dim], x.weights) for x in (own, theirs))
     return {
         "to_expert": to_nearest(own, theirs),
         "recall": to_nearest(theirs, own),
         "energy": energy_distance(own, theirs),
         "energy_states": energy_distance(own_states, their_states),
-        "energy_ends": energy_distance(visited_steps(joined, spec, True), expert_steps(expert, spec, horizon, True)),
+        "energy_ends": energy_distance(visited_steps(visited, spec, True), whole),
+        "energy_starts": energy_distance(visited_steps(from_starts, spec), theirs),
+        "energy_starts_ends": energy_distance(visited_steps(from_starts, spec, True), whole),
         "mmd": squared_mmd(own, theirs, usual_distance(theirs.features)),
         "mmd_states": squared_mmd(own_states, their_states, usual_distance(their_states.features)),
     }
@@ -301,18 +305,22 @@ def measure(folder: Path) -> dict[str, Any]:
             raise SystemExit(f"{folder}: its models are not of these logs")
         ensembles = [Models.load(file) for file in files]
     available = len(evidence.initial_observations)
-    starts = np.linspace(0, available - 1, min(config.starts, available)).astype(int)
+    starts = evidence.initial_observations[np.linspace(0, available - 1, min(config.starts, available)).astype(int)]
+    expert, spec = parts.composition.training_expert, evidence.spec
+    theirs = np.resize(expert.initial_observations, starts.shape)  # each as often as the others
     rules = Rules(config.horizon or evidence.horizon, config.noise, config.averaged, config.learned_ends)
     offline = {c.key: c.offline_value for c in run.candidates}
     values: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for key, policy in policies.items():
-        played = [visit(policy, each, evidence.initial_observations[starts], rules) for each in ensembles]
+        visited, from_starts = (
+            joined([visit(policy, each, where, rules) for each in ensembles]) for where in (starts, theirs)
+        )
         values.setdefault(key[:2], []).append(
             {
                 "rewards": offline[key],
                 "closeness": closeness[str(key)].value,
                 "closeness_unpenalised": unpenalised[str(key)].value,
-                **distances(played, parts.composition.training_expert, evidence.spec),
+                **distances(visited, from_starts, expert, spec),
             }
         )
     true = played_configurations(run)
@@ -324,8 +332,8 @@ def measure(folder: Path) -> dict[str, Any]:
             {
                 "algorithm": algorithm,
                 "configuration": number,
-                "score": true[algorithm][number].value,
-                "values": {way: float(np.mean([each[way] for each in seeds])) for way in WAYS},
+                "score": round(true[algorithm][number].value, 3),
+                "values": {way: float(f"{np.mean([each[way] for each in seeds]):.6g}") for way in WAYS},
             }
             for (algorithm, number), seeds in values.items()
         ],
@@ -348,8 +356,8 @@ def _policies(run: Run) -> dict[Key, Policy]:
 class Judged(NamedTuple):
     """What valuing in one way came to in one study."""
 
-    spearman: float  # of configurations, with their true scores
-    chosen: float  # true score of the configuration with the highest value
+    spearman: float  # of configurations, with their true scores; 0 where all are valued alike
+    chosen: float  # true score of the configuration with the highest value; the mean where several have it
 
 
 def judge(study: Mapping[str, Any], way: str, algorithm: str | None = None) -> Judged:
@@ -357,7 +365,8 @@ def judge(study: Mapping[str, Any], way: str, algorithm: str | None = None) -> J
     own = [c for c in study["configurations"] if algorithm in (None, c["algorithm"])]
     sign = 1 if way in HIGHER_IS_BETTER else -1
     worth, true = np.array([sign * c["values"][way] for c in own]), np.array([c["score"] for c in own])
-    return Judged(ope.spearman(worth, true), float(true[worth.argmax()]))
+    correlation = ope.spearman(worth, true) if np.ptp(worth) else 0.0
+    return Judged(correlation, float(true[worth == worth.max()].mean()))
 
 
 def scores(study: Mapping[str, Any], algorithm: str | None = None) -> list[float]:

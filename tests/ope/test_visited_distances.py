@@ -151,7 +151,7 @@ def test_the_experts_ended_episodes_stay_too():
 def test_a_rollout_like_the_demonstrations_is_the_nearest():
     same, early = (visited([1, 1, life, life], [0, 1 - life, 0, 0]) for life in (1.0, 0.2))
     expert = demonstrations().episodes(np.array([1]))
-    near, far = (distances([rollout], expert, SPEC) for rollout in (same, early))
+    near, far = (distances(rollout, rollout, expert, SPEC) for rollout in (same, early))
     assert set(near) == set(WAYS) - {"rewards", "closeness", "closeness_unpenalised"}
     assert near == pytest.approx(dict.fromkeys(near, 0), abs=1e-6)
     assert all(far[way] > 0.01 for way in far if way not in ("to_expert", "recall"))  # these see no weights, or half
@@ -186,3 +186,6 @@ def test_the_largest_value_and_the_smallest_distance_are_chosen():
     assert judge(study, "rewards") == (0.5, 20.0)
     assert judge(study, "energy") == (0.5, 20.0)
     assert judge(study, "energy", "ilbrl") == pytest.approx((1.0, 30.0))
+    for entry in study["configurations"]:
+        entry["values"]["energy"] = 0.0
+    assert judge(study, "energy") == (0.0, 20.0)  # nothing told apart: as at random
