@@ -21,6 +21,7 @@ from benchmarks import (
     results_table,
     seeds_together,
     study_regret,
+    visited_distances,
 )
 
 from ilbrl.data.benchmark import source_score
@@ -547,6 +548,46 @@ def test_what_the_earlier_recipes_of_the_demo_came_to():
 def test_what_committees_bring():
     page = (DOCS / "committees.md").read_text().splitlines()
     assert set(committees.table(DOCS / "results" / "committees")) <= set(page)
+
+
+def test_what_distances_between_visited_and_expert_steps_bring():
+    page, folder = flat("docs/evaluation.md"), DOCS / "results" / "distances"
+    found = visited_distances.records(folder)
+    assert set(visited_distances.table(found)) <= set((DOCS / "evaluation.md").read_text().splitlines())
+    seeds = {task: [study["seed"] for study in of_task] for task, of_task in found.items()}
+    assert seeds == {"clinic": list(range(360, 366)), "hopper": [360, 361]}
+
+    def judged(task, way, algorithm=None):
+        return [visited_distances.judge(study, way, algorithm) for study in found[task]]
+
+    def chosen(task, way, algorithm=None):
+        return np.mean([one.chosen for one in judged(task, way, algorithm)])
+
+    def correlation(task, way):
+        return np.mean([one.spearman for one in judged(task, way, "ilbrl")])
+
+    ways = [way for way in visited_distances.WAYS if way not in visited_distances.HIGHER_IS_BETTER]
+    assert len(ways) == 9
+    for task in found:
+        for algorithm in ("ilbrl", None):
+            assert max(chosen(task, way, algorithm) for way in ways) <= chosen(task, "closeness", algorithm)
+            without = [one.chosen for one in judged(task, "closeness_unpenalised", algorithm)]
+            assert without == [one.chosen for one in judged(task, "closeness", algorithm)]
+    three = [chosen("clinic", way) for way in ("closeness", "energy", "mmd")]
+    assert "closeness has {:.1f}, the energy distance {:.1f} and MMD {:.1f}".format(*three) in page
+    pairs = zip(*(judged("clinic", way, "ilbrl") for way in ("energy_ends", "closeness")))
+    signs = [np.sign(round(own.spearman - closeness.spearman, 9)) for own, closeness in pairs]
+    better, worse = signs.count(1), signs.count(-1)
+    assert f"better than closeness does in {better} of {len(signs)} studies (worse in {worse})" in page
+    ended, lived = (correlation("clinic", way) for way in ("energy_ends", "energy"))
+    assert f"better than without ({ended:.2f} instead of {lived:.2f})" in page
+    both = zip(judged("clinic", "energy_ends"), found["clinic"])
+    worst, best = min((one.chosen, max(visited_distances.scores(study))) for one, study in both)
+    assert f"it prefers a clone of {worst:.1f} in one study, where the best has {best:.1f}" in page
+    highest = max(correlation("hopper", way) for way in visited_distances.WAYS)
+    assert f"no mean correlation is above {highest:.2f}, that of rewards included" in page
+    same = [[one.chosen for one in judged("hopper", way, "ilbrl")] for way in ("rewards", "closeness")]
+    assert same[0] == same[1]
 
 
 def test_what_imagined_steps_bring():
