@@ -495,7 +495,24 @@ def test_the_table_of_the_demo():
         assert f"Beside it: the policy that made the logs {beside}" in text
         assert "the selected policy beats both the logs' policy and cloning in all ten" in text
     hopper = read_json(folder / "hopper.json")["studies"]
-    assert f"`demo-hopper` chooses right in {counts_of(hopper)[0]} of {len(hopper)} studies" in page
+    right, above, _ = counts_of(hopper)
+    assert f"`demo-hopper` chooses right in {right} of {len(hopper)} studies (440 to 443" in page
+    assert above == len(hopper)
+    assert counts_of(read_json(folder / "earlier" / "hopper.json")["studies"])[0] == 1
+
+
+def test_the_hopper_demo_with_one_demonstration():
+    text = flat("docs/protocol.md")
+    studies = read_json(DOCS / "results" / "demo" / "one-demonstration" / "hopper.json")["studies"]
+    assert [study["seed"] for study in studies] == [420, 421, 422, 423, 430, 431, 432]
+    ours, clones = ([study["scores"][name] for study in studies] for name in ("ilbrl", "bc"))
+    assert f"ILBRL's file has {min(ours):.0f} to {max(ours):.0f} in seven studies" in text
+    assert all(one > other for one, other in zip(ours, clones))
+    assert f"above cloning in all seven ({min(clones):.0f} to {max(clones):.0f})" in text
+    assert sum(study["selected"] == "bc" for study in studies) == 4
+    (study,) = (study for study in studies if study["seed"] == 430)
+    alone = float(re.search(r"by themselves at ([\d.]+)", study["deployed"])[1])
+    assert f"({study['offline']['bc']:.0f} and {alone:.0f} in study 430)" in text
 
 
 def counts_of(studies):

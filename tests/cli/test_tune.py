@@ -32,7 +32,7 @@ def result():
         tuning=TuningRecord(
             configurations=(TriedSetting(id=0, policies=known),),
             chosen=0,
-            trust=TrustRecord("care", ("few episodes", "only clones"), error=4.0),
+            trust=TrustRecord(verdict="care", reasons=("few episodes", "only clones"), error=4.0),
             quantity="mean return of an episode",
         ),
         selection=Selection(
