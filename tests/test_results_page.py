@@ -511,8 +511,8 @@ def test_the_hopper_demo_with_one_demonstration():
     assert f"above cloning in all seven ({min(clones):.0f} to {max(clones):.0f})" in text
     assert sum(study["selected"] == "bc" for study in studies) == 4
     (study,) = (study for study in studies if study["seed"] == 430)
-    alone = float(re.search(r"by themselves at ([\d.]+)", study["deployed"])[1])
-    assert f"({study['offline']['bc']:.0f} and {alone:.0f} in study 430)" in text
+    (alone,) = re.findall(r"by themselves at ([\d.]+)", study["deployed"])
+    assert f"({study['offline']['bc']:.0f} and {float(alone):.0f} in study 430)" in text
 
 
 def counts_of(studies):
