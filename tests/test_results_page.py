@@ -508,7 +508,10 @@ def test_the_hopper_demo_with_one_demonstration():
     ours, clones = ([study["scores"][name] for study in studies] for name in ("ilbrl", "bc"))
     assert f"ILBRL's file has {min(ours):.0f} to {max(ours):.0f} in seven studies" in text
     assert all(one > other for one, other in zip(ours, clones))
-    assert f"above cloning in all seven ({min(clones):.0f} to {max(clones):.0f})" in text
+    logs = {study["scores"]["logs"] for study in studies}
+    assert sum(one > max(logs) for one in ours) == 6
+    shown = f"({min(clones):.0f} to {max(clones):.0f}) and above the logs' policy ({max(logs):.1f}) in six"
+    assert f"above cloning in all seven {shown}" in text
     assert sum(study["selected"] == "bc" for study in studies) == 4
     (study,) = (study for study in studies if study["seed"] == 430)
     (alone,) = re.findall(r"by themselves at ([\d.]+)", study["deployed"])
