@@ -648,6 +648,16 @@ def test_what_evaluation_cost():
     )
 
 
+def test_what_evaluation_costs_on_two_cores():
+    found = read_json(RESULTS / "evaluation-cost-small.json")
+    many = found["policies"]["18"]
+    say(
+        f"four small models take {found['models']:.0f} seconds at halfcheetah's sizes, rollouts of 18 policies"
+        f" {many['first']:.0f} more, and Expected SARSA would take {many['expected_sarsa']:,.0f} for them",
+        text=flat("docs/evaluation.md"),
+    )
+
+
 def test_the_speeds_of_the_readme():
     folder = RESULTS / "speed"
     one, two = (read_json(folder / f"labelling-{threads}.json") for threads in ("one-thread", "two-threads"))
@@ -658,20 +668,19 @@ def test_the_speeds_of_the_readme():
         if each["fused"] and each["layer_norm"] and each["hidden_layers"] == 2
     ]
     assert (one["threads"], two["threads"]) == (1, 2)
-    assert {record["commit"] for record in (one, two, collection)} == {"8ca81c4"}
     assert {(record["processor"], record["cores"]) for record in (one, two, collection)} == {("AMD EPYC", 2)}
-    assert min(record["load"] for record in (one, two, collection)) > 2  # the cores were busy
+    assert max(record["load"] for record in (one, two)) < 1
+    assert collection["load"] > 2  # other work ran beside it
     say(
-        f"{one['rows']:,} × {one['expert_rows']:,} rows takes {one['seconds']:.0f} s on one of these cores,"
-        f" {one['ratio']:.1f} times a bare faiss flat search",
-        f"With two threads it took {two['ratio']:.1f} times as long",
+        f"{two['rows']:,} × {two['expert_rows']:,} rows takes {two['seconds']:.0f} s, {two['ratio']:.1f} times a bare",
+        f"with one thread {one['seconds']:.0f} s, {one['ratio']:.1f} times (",
         f"a policy runs at {collection['ratio']:.2f} of a bare environment loop per core",
         f"60 members of ILBRL reach {fused / 1000:.0f},000 updates/s together",
         text=flat("README.md"),
     )
     rate = one["rows"] / one["seconds"]
     say(
-        f"at {round(rate, -3):,.0f} rows/s on a busy core (README) | {1e9 / rate / 2 / 3600:.1f} hours, if cores add up"
+        f"at {round(rate, -3):,.0f} rows/s on one core (README) | {1e9 / rate / 2 / 3600:.1f} hours, if cores add up"
         f" | {1e9 / rate / 1600:.0f} s, if cores add up",
         text=flat("docs/scaling.md"),
     )
