@@ -350,6 +350,8 @@ def test_rivals_are_measured_in_standard_errors(hopper, edit):
     width = f"{2.4 / np.hypot(2.4, seeds):.1f} standard errors"
     assert any(f"2.40 behind in offline value ({width}: the order" in line for line in valued(15.0))
     edit(hopper / "selection.json", lambda s: s["algorithms"]["oril"].update(value=207.0))
+    assert f"ORIL is 7.00 ahead in offline value ({7 / 2.4:.1f} standard errors)." in valued(0.0)
+    edit(hopper / "selection.json", lambda s: s["algorithms"]["oril"].update(moving=True))
     changes = said(hopper).what_would_change
     assert "ORIL is 7.00 ahead in offline value, from evaluations that had not converged." in changes
 

@@ -13,7 +13,7 @@ def test_an_address_is_stable():
     assert reordered.id == job.id
 
 
-ADDRESS = "train-bfedd5432d3b79c8"
+ADDRESS = "train-db9fceafb31ac0ec"
 
 
 def test_an_address_changes_with_every_input():

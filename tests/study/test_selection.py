@@ -104,6 +104,26 @@ def test_select_within_and_between_algorithms():
     assert selection.nothing is None
 
 
+def rated(algorithm, *values):
+    """One policy, valued by as many models."""
+    estimates = tuple(EstimateRecord(0, value, None, "sound", None, i) for i, value in enumerate(values))
+    return Candidate(algorithm, 0, 0, {}, False, estimates)
+
+
+@pytest.mark.parametrize(
+    ("bc", "oril", "taken"),
+    [
+        ((11.0, 22.0, 33.0), (10.0, 20.0, 30.0), "bc"),  # 2 ± 1 ahead: all models see it
+        ((11.0, 19.0, 33.0), (10.0, 20.0, 30.0), "ilbrl"),  # 1 ± 2: they do not
+        ((11.0, 24.0, 33.0), (12.0, 23.0, 34.0), "bc"),  # ORIL is 0.3 ± 1.2 ahead of BC, and 3 ± 1 of ILBRL
+        ((11.0, 22.0, 33.0), (12.0, 23.0, 34.0), "oril"),  # 1 ± 0 ahead of BC, too
+    ],
+)
+def test_what_cannot_be_told_from_the_highest_is_taken_in_the_order_of_the_study(bc, oril, taken):
+    selection = select([rated("ilbrl", 10.0, 20.0, 30.0), rated("bc", *bc), rated("oril", *oril)])
+    assert selection.overall.algorithm == taken
+
+
 def test_all_diverged_selects_nothing_and_says_so():
     selection = select([candidate(0, 0, [], diverged=True), candidate(0, 1, [(3, D), (4, M)])])
     assert selection.overall is None

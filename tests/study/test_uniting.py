@@ -89,12 +89,12 @@ def test_the_algorithm_is_chosen_by_what_would_be_deployed():
         )
         for (name, entry), value in zip(alone.algorithms.items(), (82.0, 101.0))
     }  # fmt: skip
-    overall = among_algorithms(together)
+    overall = among_algorithms(replace(alone, algorithms=together), found).overall
     assert overall is not None
     assert (overall.algorithm, overall.value) == ("bc", 101.0)
     assert overall.reason == "the highest offline value (101) among the choices of ilbrl (82), bc (101)"
     moving = together | {"bc": replace(together["bc"], moving=True)}
-    overall = among_algorithms(moving)
+    overall = among_algorithms(replace(alone, algorithms=moving), found).overall
     assert overall is not None
     assert overall.algorithm == "ilbrl"  # what has settled goes first
 

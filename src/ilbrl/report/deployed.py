@@ -102,40 +102,6 @@ def estimated(run: Run) -> Mean | None:
     return Mean(file.value, error, NORMAL_95 * error, 1)
 
 
-def noise_between(run: Run, first: str, second: str) -> float | None:
-    """Standard error of how far the values of two algorithms' files are apart; None: not recorded.
-
-    Evaluation by evaluation, for what all policies share there (the models, the initial states) is no part of it. Where
-    a file is one seed, and its value the mean over all, another seed might have had another.
-    """
-    ours, theirs = _by_evaluation(run, first), _by_evaluation(run, second)
-    apart = [ours[each] - theirs[each] for each in ours.keys() & theirs.keys()]
-    if len(apart) < 2:
-        return None
-    rivals = any(member is not None for _, member in ours)
-    errors = [float(np.std(apart, ddof=1)) / (1.0 if rivals else len(apart) ** 0.5)]
-    for name in (first, second):
-        values = [c.offline_value for c in _valued(run, name) if c.offline_value is not None]
-        errors += [float(np.std(values, ddof=1)) / len(values) ** 0.5] if len(values) > 1 else []
-    return float(np.hypot.reduce(errors))
-
-
-def _valued(run: Run, algorithm: str) -> list[Candidate]:
-    """The policies whose mean value is that of an algorithm's file."""
-    entry, file = run.selection.algorithms[algorithm], file_of(run, algorithm)
-    return selected(run, algorithm) if entry.deployed_committee is None or file is None else [file]
-
-
-def _by_evaluation(run: Run, algorithm: str) -> dict[tuple[int | None, int | None], float]:
-    """(evaluation seed, member) → the value of an algorithm's file."""
-    found: dict[tuple[int | None, int | None], list[float]] = {}
-    for c in _valued(run, algorithm):
-        for e in c.estimates:
-            if e.value is not None and e.grade in (*c.counted, None):
-                found.setdefault((e.evaluation_seed, e.member), []).append(e.value)
-    return {each: float(np.mean(values)) for each, values in found.items()}
-
-
 def known_truth(run: Run, role: str) -> float | None:
     """The true value of the policy behind the logs or of the expert, in the quantity that is estimated.
 

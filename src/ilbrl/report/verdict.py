@@ -15,16 +15,16 @@ from ilbrl.report.deployed import (
     file_played,
     how_good,
     in_short,
-    noise_between,
     only_clones,
     seeds_played,
     whose,
-)  # fmt: skip
+)
 from ilbrl.report.pictures import display
 from ilbrl.report.scoreboard import selection_regret
 from ilbrl.report.statistics import NORMAL_95, Mean
 from ilbrl.report.text import listed, number, sentence, several
 from ilbrl.results.folder import Run
+from ilbrl.results.gaps import noise_between
 
 Grade = Literal["good", "care", "bad"]
 TRUST: dict[str | None, tuple[Grade, str]] = {
@@ -118,7 +118,7 @@ def _better_played(run: Run, clearly: bool = False) -> Iterator[str]:
 
 
 def _rivals(run: Run) -> Iterator[str]:
-    """The algorithm that came second, in standard errors of the gap."""
+    """The other algorithm of the highest offline value, in standard errors of the gap."""
     overall = run.selection.overall
     files = {name: c.to_deploy for name, c in run.selection.algorithms.items()}
     values = {name: file.value for name, file in files.items() if file.value is not None}
@@ -126,16 +126,17 @@ def _rivals(run: Run) -> Iterator[str]:
         return
     best = values.pop(overall.algorithm)
     second = max(values, key=lambda name: values[name])
-    if values[second] > best:
-        ahead = number(values[second] - best)
-        yield f"{display(second)} is {ahead} ahead in offline value, from evaluations that had not converged."
+    ahead = values[second] - best
+    if ahead > 0 and run.selection.algorithms[second].moving > run.selection.algorithms[overall.algorithm].moving:
+        yield f"{display(second)} is {number(ahead)} ahead in offline value, from evaluations that had not converged."
         return
-    said = f"{display(second)} came second, {number(best - values[second])} behind in offline value"
-    noise = noise_between(run, overall.algorithm, second)
+    place = f"is {number(ahead)} ahead" if ahead > 0 else f"came second, {number(-ahead)} behind"
+    said = f"{display(second)} {place} in offline value"
+    noise = noise_between(run.selection, run.candidates, overall.algorithm, second)
     if not noise:
         yield f"{said}; the noise of that gap is not recorded."
         return
-    width = (best - values[second]) / noise
+    width = abs(ahead) / noise
     turn = ": the order may be chance" if width < NORMAL_95 else ""
     yield f"{said} ({width:.1f} standard errors{turn})."
 

@@ -15,8 +15,10 @@ favour configurations whose bad seeds drop out. A configuration is eligible when
 value.
 
 By both rules the eligible configuration with the highest value wins; ties go to the earlier draw. Its best seed is the
-one with the highest value. Between algorithms the value of what would be deployed decides: that of the seeds together,
-where they are one policy (`ilbrl.study.uniting`), else their mean.
+one with the highest value.
+
+Between algorithms the value of what would be deployed decides: that of the seeds together, where they are one policy
+(`ilbrl.study.uniting`), else their mean. Of those that cannot be told from the highest, the study's first is taken.
 
 `penalty` standard deviations by which the evaluations of a policy disagree are taken off its value: the estimator's own
 setting, so that candidates are valued as the known policies were (0 in the paper).
@@ -25,12 +27,14 @@ setting, so that candidates are valued as the known policies were (0 in the pape
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ilbrl.results.schema import Chosen, Gain, Grade, Overall, Ranked, Rule, Selection
-from ilbrl.results.tables import Candidate, lowered_mean
+from ilbrl.results.gaps import noise_between
+from ilbrl.results.schema import NORMAL_95, Chosen, Gain, Grade, Overall, Ranked, Rule, Selection
+from ilbrl.results.tables import Candidate, as_selected, lowered_mean
 
 SOUND: tuple[Grade | None, ...] = ("sound", None)
 NOT_VOID: tuple[Grade | None, ...] = ("sound", None, "doubtful")
@@ -62,20 +66,31 @@ def select(candidates: Sequence[Candidate], rule: Rule, penalty: float = 0.0) ->
     """What selection.json holds, without the paths of policies, which are not decided here."""
     judged = judge_all(candidates, rule, penalty)
     entries = {name: _entry(table, winner(table.configurations)) for name, table in judged.items()}
-    overall = among_algorithms(entries)
-    return Selection(entries, overall, _nothing(candidates) if overall is None else None, rule, penalty)
+    return among_algorithms(Selection(entries, rule=rule, penalty=penalty), candidates)
 
 
-def among_algorithms(entries: Mapping[str, Chosen]) -> Overall | None:
-    """The algorithm whose policy to deploy has the highest value; one whose values have settled goes before others."""
-    chosen = {name: entry for name, entry in entries.items() if entry.configuration is not None}
-    if not chosen:
-        return None
-    values = {name: (not entry.moving, entry.to_deploy.value) for name, entry in chosen.items()}
-    best = max(values, key=lambda name: (*values[name], name))
-    configuration, value = chosen[best].configuration, values[best][1]
+def among_algorithms(selection: Selection, candidates: Sequence[Candidate]) -> Selection:
+    """The selection with one of its algorithms: of those that cannot be told from the one with the highest value of
+    what would be deployed, the first. One whose values have settled goes before others."""
+    values = {
+        name: (not entry.moving, value)
+        for name, entry in selection.algorithms.items()
+        if (value := entry.to_deploy.value) is not None
+    }
+    if not values:
+        return replace(selection, overall=None, nothing=_nothing(candidates))
+    highest, valued = max(values, key=lambda name: values[name]), as_selected(candidates, selection)
+    noises = {name: noise_between(selection, valued, highest, name) for name in values if name != highest}
+    taken = next(name for name in values if name == highest or _alike(values[highest], values[name], noises[name]))
+    reason = _reason(highest, values) if taken == highest else _alike_reason(taken, highest, values, noises[taken])
+    configuration = selection.algorithms[taken].configuration
     assert configuration is not None
-    return Overall(best, configuration, None, value, _reason(best, values))
+    return replace(selection, overall=Overall(taken, configuration, None, values[taken][1], reason))
+
+
+def _alike(highest: tuple[bool, float], other: tuple[bool, float], noise: float | None) -> bool:
+    """Whether two values, (settled, value), may be one; not where the noise of their gap is not known."""
+    return highest[0] == other[0] and noise is not None and highest[1] - other[1] <= NORMAL_95 * noise
 
 
 def judge_all(candidates: Sequence[Candidate], rule: Rule, penalty: float = 0.0) -> dict[str, JudgedAlgorithm]:
@@ -223,7 +238,7 @@ def _entry(table: JudgedAlgorithm, won: Judged | None) -> Chosen:
     )
 
 
-def _reason(best: str, values: Mapping[str, tuple[bool, float | None]]) -> str:
+def _reason(best: str, values: Mapping[str, tuple[bool, float]]) -> str:
     """Why an algorithm was selected, of those judged alike; values: name → (settled, value)."""
     shown = {name: f"{name} ({value:.4g})" for name, (_, value) in values.items()}
     alike = [shown[name] for name, (settled, _) in values.items() if settled == values[best][0]]
@@ -233,6 +248,15 @@ def _reason(best: str, values: Mapping[str, tuple[bool, float | None]]) -> str:
         return reason
     verbs = "was still moving and comes" if len(after) == 1 else "were still moving and come"
     return f"{reason}; {', '.join(after)} {verbs} after"
+
+
+def _alike_reason(taken: str, highest: str, values: Mapping[str, tuple[bool, float]], noise: float | None) -> str:
+    """Why an algorithm was selected although another is valued higher."""
+    ahead = values[highest][1] - values[taken][1]
+    return (
+        f"it stands first in the study, and its value ({values[taken][1]:.4g}) cannot be told from the highest:"
+        f" {highest} ({values[highest][1]:.4g}) is {ahead:.3g} ahead, with a standard error of {noise:.3g}"
+    )
 
 
 def _nothing(candidates: Sequence[Candidate]) -> str:

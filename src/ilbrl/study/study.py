@@ -89,6 +89,7 @@ class Search:
     """Random search over each algorithm's hyper-parameters."""
 
     algorithms: tuple[str, ...] = ("ilbrl", "bc")
+    """The one that you would take if you knew nothing goes first: another has to be clearly ahead."""
     configurations: int = 10
     """Of each algorithm."""
     configurations_of: dict[str, int] = field(default_factory=dict)

@@ -56,7 +56,7 @@ def unite(
         algorithms[name] = with_committee(name, entry, committee, members[name], selection.rule, selection.penalty)
     if jobs:
         s.finished("evaluation", f"the seeds of {counted(len(jobs), 'choice')} together", started)
-    return replace(selection, algorithms=algorithms, overall=among_algorithms(algorithms))
+    return among_algorithms(replace(selection, algorithms=algorithms), found)
 
 
 def why_apart(members: Sequence[Candidate]) -> str | None:
