@@ -18,7 +18,7 @@ from ilbrl.study.tune import tune
 PRESETS = {"clinic": "demo", "hopper": "demo-hopper"}
 DATA = {
     "clinic": "the records of three patients of an expert, and thousands of a mediocre clinic (all made up)",
-    "hopper": "three episodes of an expert, and many of a mediocre policy (a robot that hops)",
+    "hopper": "two episodes of an expert, and many of a policy that is not as fast (a robot that hops)",
 }
 NEXT = "With logs of your own: ilbrl tune --expert demos.csv --logs logs.csv --out runs/mine"
 STORY = """Policies learn from {data}.
