@@ -1,13 +1,13 @@
 """What committees bring: twelve trainings of one algorithm, alone and in committees of three, six and twelve.
 
-    python -m benchmarks.committees hopper --demo --draws 2 --out docs/results/committees         (minutes on two cores)
+    python -m benchmarks.committees hopper --small --draws 2 --out docs/results/committees        (minutes on two cores)
     python -m benchmarks.committees hopper ant --expert-episodes 2 --out results/committees       (minutes on a GPU)
     python -m benchmarks.committees --table docs/results/committees                               (the table in docs)
 
-Every draw has seeds of its own, for its expert episodes and its trainings. With --demo: sizes of the preset
-`demo-hopper`, and the first configuration that it would draw. Otherwise the defaults, 400,000 medium transitions and
-100,000 updates in bfloat16. 30 deterministic episodes of every policy. A file per task, number of expert episodes,
-algorithm and draw; what is there is not computed again.
+Every draw has seeds of its own, for its expert episodes and its trainings. With --small: sizes of
+studies/small-hopper.toml, and the first configuration that it would draw. Otherwise the defaults, 400,000 medium
+transitions and 100,000 updates in bfloat16. 30 deterministic episodes of every policy. A file per task, number of
+expert episodes, algorithm and draw; what is there is not computed again.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from ilbrl.policy import committee_of
 from ilbrl.study.search import draw
 from ilbrl.study.study import Study
 
+SMALL_HOPPER = Path(__file__).parents[1] / "studies/small-hopper.toml"
+
 EXPERT_STEPS, LOGS_STEPS, UPDATES, EPISODES = 60_000, 400_000, 100_000, 30
 FIRST_SEED, PLAY_SEED = 3000, 5353
 TRAININGS, SIZES = 12, (3, 6, 12)
@@ -41,7 +43,7 @@ def main() -> None:
     parser.add_argument("tasks", nargs="*")
     parser.add_argument("--expert-episodes", type=int, default=1)
     parser.add_argument("--draws", type=int, default=1)
-    parser.add_argument("--demo", action="store_true", help="the demo's sizes, for two cores")
+    parser.add_argument("--small", action="store_true", help="small sizes, for two cores")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--table", type=Path, help="print the table of a folder")
     args = parser.parse_args()
@@ -60,12 +62,12 @@ def main() -> None:
 def measure(task: str, algorithm: str, number: int, args: argparse.Namespace) -> None:
     """One file: scores of all trainings alone, and of their committees."""
     path, count = args.out / f"{task}-{args.expert_episodes}-{algorithm}-{number}.json", args.expert_episodes
-    demo = Study.load("demo-hopper")
+    small = Study.load(SMALL_HOPPER)
     config: Any = replace(AGENTS[algorithm].presets["default"], dtype="bfloat16")
     steps, updates = LOGS_STEPS, UPDATES
-    if args.demo and demo.training.updates and demo.data.training_transitions:
-        config = draw(demo.search, algorithm, FIRST_SEED + number)[0].config
-        steps, updates = demo.data.training_transitions, demo.training.updates
+    if args.small and small.training.updates and small.data.training_transitions:
+        config = draw(small.search, algorithm, FIRST_SEED + number)[0].config
+        steps, updates = small.data.training_transitions, small.training.updates
     if path.exists():
         if (there := json.loads(path.read_text())["updates"]) != updates:
             raise SystemExit(f"{path}: of {there:,} updates, not {updates:,}; choose another --out")

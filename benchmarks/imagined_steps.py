@@ -1,16 +1,16 @@
 """What imagined steps bring: ILBRL's default with and without them, from few and from many expert episodes.
 
     python -m benchmarks.imagined_steps hopper --expert-episodes 2 18 --out results/imagined     (minutes on a GPU)
-    python -m benchmarks.imagined_steps hopper --expert-episodes 2 --out results/small --demo    (minutes on two cores)
+    python -m benchmarks.imagined_steps hopper --expert-episodes 2 --out results/small --small   (minutes on two cores)
     python -m benchmarks.imagined_steps hopper --expert-episodes 2 --out try --tiny              (a try of the command)
     python -m benchmarks.imagined_steps --table results/imagined                                 (the table in docs)
     python -m benchmarks.imagined_steps ant --expert-episodes 2 --demonstrations                 (which ones are drawn)
 
 400,000 medium transitions, 100,000 updates in bfloat16 of members and teachers alike, six seeds, 30 deterministic
-episodes. With --demo: sizes of the preset `demo-hopper`, the first configuration that it would draw, and small
-models. Expert episodes are drawn by a seed that nothing else uses, and so are teachers and members. A file per cell
-says what was found with imagined steps, then without; what is there is not computed again. Several tasks side by side
-on one GPU need XLA_PYTHON_CLIENT_PREALLOCATE=false and NVIDIA's MPS.
+episodes. With --small: sizes of studies/small-hopper.toml, the first configuration that it would draw, and
+small models. Expert episodes are drawn by a seed that nothing else uses, and so are teachers and members. A file per
+cell says what was found with imagined steps, then without; what is there is not computed again. Several tasks side by
+side on one GPU need XLA_PYTHON_CLIENT_PREALLOCATE=false and NVIDIA's MPS.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ from ilbrl.models.imagination import Imagination
 from ilbrl.study.search import draw
 from ilbrl.study.study import Study
 
+SMALL_HOPPER = Path(__file__).parents[1] / "studies/small-hopper.toml"
+
 SPLIT_SEED, FIRST_SEED, TEACHERS_SEED, PLAY_SEED = 41, 700, 750, 4242
 TASKS = ("hopper", "halfcheetah", "walker2d", "ant")
 KINDS = ("with", "without")
@@ -55,8 +57,8 @@ def full() -> Sizes:
     return Sizes(replace(AGENTS["ilbrl"].presets["default"], dtype="bfloat16"), Imagination())
 
 
-def of_the_demo() -> Sizes:
-    study = Study.load("demo-hopper")
+def small() -> Sizes:
+    study = Study.load(SMALL_HOPPER)
     logs_steps, updates = study.data.training_transitions, study.training.updates
     assert logs_steps is not None
     assert updates is not None
@@ -74,7 +76,7 @@ def main() -> None:
     parser.add_argument("tasks", nargs="*")
     parser.add_argument("--expert-episodes", type=int, nargs="+", default=[2, 18])
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--demo", dest="sizes", action="store_const", const=of_the_demo, help="for two cores")
+    parser.add_argument("--small", dest="sizes", action="store_const", const=small, help="for two cores")
     parser.add_argument("--tiny", dest="sizes", action="store_const", const=tiny, help="to try the command")
     parser.set_defaults(sizes=full)
     parser.add_argument("--demonstrations", action="store_true", help="print which ones are drawn, and do no more")

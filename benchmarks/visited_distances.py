@@ -2,7 +2,7 @@
 
     ilbrl demo --seed 360 --out runs/distances/clinic-360                               (360 to 365; minutes for each)
     ilbrl tune --reveal runs/distances/clinic-360 --episodes 200
-    ilbrl tune demo-hopper --seed 360 --configurations 6 --configurations-of bc 2 --seeds 2 \\
+    ilbrl tune studies/small-hopper.toml --seed 360 --configurations 6 --configurations-of bc 2 --seeds 2 \\
         --ranges ilbrl.lam "loguniform(0.3, 10)" --out runs/distances/hopper-360        (360 and 361)
     ilbrl tune --reveal runs/distances/hopper-360 --episodes 10
     python -m benchmarks.visited_distances runs/distances/* --out docs/results/distances
