@@ -2,12 +2,14 @@
 
     python -m benchmarks.options hopper --out docs/results/options                      (minutes on a GPU)
     python -m benchmarks.options hopper --logs random --out docs/results/options        (the same)
+    python -m benchmarks.options hopper --logs no --out docs/results/options            (cloning, beside)
     python -m benchmarks.options hopper --out try --tiny                                (a try of the command)
     python -m benchmarks.options --table docs/results/options                           (the tables in docs)
 
-2 and 18 expert episodes and 400,000 transitions of the medium policy, or of one that acts at random. Everything else is
-the default, in bfloat16; 30 deterministic episodes after the last update. Options that share a compiled program train
-as one population. A file per task, number of expert episodes and kind of logs; what is there is not computed again.
+2 and 18 expert episodes and 400,000 transitions of the medium policy, or of one that acts at random; with no logs the
+expert's episodes are cloned (BC). Everything else is the default, in bfloat16 (on a CPU float32); 30 deterministic
+episodes after the last update. Options that share a compiled program train as one population. A file per task, number
+of expert episodes and kind of logs; what is there is not computed again.
 """
 
 from __future__ import annotations
@@ -54,7 +56,7 @@ ON_RANDOM_LOGS: dict[str, dict[str, Any]] = {
     "expert_odds 300": {"expert_odds": 300.0},
     "both": {"agreement": 2.0, "expert_odds": 300.0},
 }
-ASKED = {"medium": OPTIONS, "random": ON_RANDOM_LOGS}
+ASKED = {"medium": OPTIONS, "random": ON_RANDOM_LOGS, "no": {"cloning": {}}}
 
 
 def main() -> None:
@@ -91,8 +93,11 @@ def measure(task: str, count: int, args: argparse.Namespace) -> None:
     if found["scores"] and (other := {name: known.get(name) for name in sizes}) != sizes:
         raise SystemExit(f"{path}: was measured with {other}, not {sizes}; use another folder")
     expert = ilbrl.load(f"{task}/expert@{EXPERT_SEED}:{count}ep", quiet=True)
-    logs = ilbrl.load(f"{task}/{args.logs}:{3000 if args.tiny else LOGS_STEPS}steps", quiet=True)
-    default = replace(AGENTS["ilbrl"].presets["default"], dtype="float32" if args.tiny else "bfloat16")
+    agent, logs = "bc", expert
+    if args.logs != "no":
+        agent, logs = "ilbrl", ilbrl.load(f"{task}/{args.logs}:{3000 if args.tiny else LOGS_STEPS}steps", quiet=True)
+    dtype = "float32" if args.tiny or jax.default_backend() == "cpu" else "bfloat16"
+    default = replace(AGENTS[agent].presets["default"], dtype=dtype)
     alike: dict[str, dict[str, Any]] = {}
     for name, changes in missing.items():
         config = replace(default, **changes)
@@ -100,9 +105,7 @@ def measure(task: str, count: int, args: argparse.Namespace) -> None:
     seeds = [FIRST_SEED + i for i in range(args.seeds)]
     for group in alike.values():
         started = time.monotonic()
-        learned = ilbrl.fit(
-            "ilbrl", expert, logs, config=list(group.values()), seeds=seeds, updates=updates, quiet=True
-        )
+        learned = ilbrl.fit(agent, expert, logs, config=list(group.values()), seeds=seeds, updates=updates, quiet=True)
         seconds = time.monotonic() - started
         scores = [r.score for r in rollout_all(learned.policies, task, episodes, PLAY_SEED, quiet=True)]
         found["scores"] |= {name: scores[i * len(seeds) : (i + 1) * len(seeds)] for i, name in enumerate(group)}
