@@ -36,9 +36,12 @@ from tests.test_results_page import (
 
 from ilbrl.data.benchmark import source_score
 from ilbrl.ope import spearman
+from ilbrl.report.deployed import file_played
 from ilbrl.report.formats import markdown
 from ilbrl.report.scoreboard import played_configurations, reference_score
 from ilbrl.report.summary import summarise
+from ilbrl.results import read_run
+from ilbrl.study.selection import among_algorithms
 
 RESULTS = DOCS / "results"
 TEXT = flat("docs/results.md")
@@ -526,6 +529,25 @@ def test_values_of_the_first_test_are_low():
         f"expert on hopper ({experts['hopper']}) and walker2d ({experts['walker2d']}), and is"
         f" {short['halfcheetah']:.1f} and {short['ant']:.1f} points below it on halfcheetah ({experts['halfcheetah']})"
         f" and ant ({experts['ant']})"
+    )
+
+
+def test_what_the_order_of_algorithms_would_have_changed():
+    runs = [read_run(path.parent) for path in sorted(RESULTS.rglob("selection.json"))]
+    runs = [run for run in runs if len(run.selection.algorithms) > 1]
+    changed = []
+    for run in runs:
+        before, after = run.selection.overall, among_algorithms(run.selection, run.candidates).overall
+        assert before is not None
+        assert after is not None
+        if before.algorithm != after.algorithm:
+            assert after.algorithm == "ilbrl"
+            changed.append([file_played(run, each.algorithm) for each in (after, before)])
+    (clinic, lander, hopper) = [[f"{each.mean.value:.1f}" for each in both if each is not None] for both in changed]
+    say(
+        f"In {len(runs)} committed studies of two or more algorithms it would have changed three choices, to ILBRL's,"
+        f" and the files score {' in place of '.join(clinic)}, {' of '.join(lander)} and {' of '.join(hopper)}.",
+        text=flat("docs/protocol.md"),
     )
 
 
