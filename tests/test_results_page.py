@@ -122,6 +122,14 @@ def test_the_speed_of_the_kernels():
         assert f"{one['updates_per_second']:,}" in page
 
 
+def test_the_speed_of_training():
+    rates = read_json(DOCS / "results" / "speed" / "training.json")["rates"]
+    titles = ("ilbrl, 1 member", "ilbrl, 6 members together", "the same algorithm as a plain PyTorch loop")
+    named = dict(zip((*titles, "d3rlpy's TD3+BC"), rates.values()))
+    page = (DOCS.parent / "README.md").read_text().splitlines()
+    assert {f"| {name} | {rate:.0f} | {rate / rates[titles[0]]:.2f} |" for name, rate in named.items()} <= set(page)
+
+
 @pytest.mark.parametrize("folder", ["choice", "choice-earlier"])
 def test_how_well_offline_values_choose(page, folder):
     lines = [line for line in offline_choice.table(DOCS / "results" / folder).splitlines() if line]
@@ -494,11 +502,32 @@ def test_the_table_of_the_demo():
         assert f"ILBRL, chosen from logs alone, scores {first['ilbrl']:.1f} in the environment." in text
         assert f"Beside it: the policy that made the logs {beside}" in text
         assert "the selected policy beats both the logs' policy and cloning in all ten" in text
-    hopper = read_json(folder / "hopper.json")["studies"]
-    right, above, _ = counts_of(hopper)
-    assert f"`demo-hopper` chooses right in {right} of {len(hopper)} studies (440 to 443" in page
-    assert above == len(hopper)
-    assert counts_of(read_json(folder / "earlier" / "hopper.json")["studies"])[0] == 1
+
+
+def test_the_table_of_the_hopper_demo():
+    page, folder = (DOCS / "protocol.md").read_text(), DOCS / "results" / "demo"
+    found = read_json(folder / "hopper.json")
+    studies = found["studies"]
+    assert (found["commit"], [study["seed"] for study in studies]) == ("df3dcc7", [*range(520, 530)])
+    assert set(demo_seeds.table(studies)) <= set(page.splitlines())
+    right, above, _ = counts_of(studies)
+    assert f"right in {right} of {len(studies)} studies" in page
+    assert above == 9
+    mean = {name: np.mean([study["scores"][name] for study in studies]) for name in ("logs", "expert", "ilbrl", "bc")}
+    said = (
+        "the logs scores {logs:.1f}, the expert {expert:.1f}, ILBRL's files {ilbrl:.1f} on average and BC's {bc:.1f}."
+    )
+    assert said.format(**mean) in page
+    tied = [study for study in studies if study["offline"]["bc"] > study["offline"]["ilbrl"]]
+    assert [study["seed"] for study in tied] == [522, 526, 529]
+    assert counts_of(tied)[0] == 3
+    assert "it would have been right in five" in page
+    assert right - len(tied) == 5
+    assert f"{min(study['scores']['ilbrl'] for study in studies):.1f} with seed 527" in page
+    first = [read_json(folder / name / "hopper.json")["studies"] for name in ("three-demonstrations", "earlier")]
+    assert [(counts_of(each)[0], len(each)) for each in first] == [(2, 4), (1, 4)]
+    for text in map(flat, ("README.md", "docs/start.md")):
+        assert "the same with a robot (three minutes): right in eight of ten." in text
 
 
 def test_the_hopper_demo_with_one_demonstration():
@@ -510,7 +539,9 @@ def test_the_hopper_demo_with_one_demonstration():
     assert all(one > other for one, other in zip(ours, clones))
     logs = {study["scores"]["logs"] for study in studies}
     assert sum(one > max(logs) for one in ours) == 6
-    shown = f"({min(clones):.0f} to {max(clones):.0f}) and above the logs' policy ({max(logs):.1f}) in six"
+    shown = (
+        f"({min(clones):.0f} to {max(clones):.0f}) and above the logs' policy ({max(logs):.1f} in ten episodes) in six"
+    )
     assert f"above cloning in all seven {shown}" in text
     assert sum(study["selected"] == "bc" for study in studies) == 4
     (study,) = (study for study in studies if study["seed"] == 430)
