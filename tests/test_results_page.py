@@ -76,8 +76,6 @@ def test_sentences_about_the_table(cells):
     for agent in ("ilbrl", "bc", "smodice", "ilbrl-unweighted"):
         assert in_words(np.mean([mean[t, n, agent, "medium"] for t in TASKS]) for n in (1, 2, 5, 18)) in text
     assert f"the policy behind the logs has {np.mean([source_score(t, 'medium') for t in TASKS]):.1f}." in text
-    cloned = in_words(mean[t, 18, "bc", "medium"] for t in TASKS)
-    assert f"Cloning has {cloned} above, from other demonstrations" in text
     few, many = ([np.mean([mean[t, n, "oril", "medium"] for t in TASKS]) for n in some] for some in ((1, 2), (5, 18)))
     assert f"{in_words(few)} with 1 and 2 episodes, but {in_words(many)} with 5 and 18" in text
     oril, ilbrl = ([mean["halfcheetah", n, agent, "medium"] for n in (1, 2, 5, 18)] for agent in ("oril", "ilbrl"))
@@ -413,8 +411,8 @@ def test_what_options_bring(page):
     folder, text = DOCS / "results" / "options", flat("docs/results.md")
     assert set(options.lines_of(folder)) <= {*page, ""}
     cells = [read_json(path) for path in folder.glob("*.json")]
-    assert {cell["commit"] for cell in cells} == {"0e4ecdd+"}
-    medium, random = ([cell for cell in cells if cell["logs"] == logs] for logs in ("medium", "random"))
+    medium, random, cloned = ([cell for cell in cells if cell["logs"] == logs] for logs in ("medium", "random", "no"))
+    assert {cell["commit"] for cell in (*medium, *random)} == {"0e4ecdd+"}
     assert {(cell["updates"], len(cell["scores"]["the default"])) for cell in medium} == {(60_000, 3)}
     assert {(cell["updates"], len(cell["scores"]["the default"])) for cell in random} == {(100_000, 6)}
     mean = {name: options.mean_of([cell["scores"][name] for cell in medium]) for name in options.OPTIONS}
@@ -429,7 +427,11 @@ def test_what_options_bring(page):
     lost, half = gains["second actor, λ 0.3"]
     assert f"Only what the second actor loses is ({-lost:.1f} ± {half:.1f})." in text
     with_18 = {cell["task"]: np.mean(cell["scores"]["both"]) for cell in random if cell["expert_episodes"] == 18}
-    assert f"With 18 demonstrations both together have {in_words(with_18[task] for task in TASKS)}" in text
+    clones = {cell["task"]: np.mean(cell["scores"]["cloning"]) for cell in cloned}
+    assert {(cell["updates"], len(cell["scores"]["cloning"])) for cell in cloned} == {(100_000, 3)}
+    both = f"With 18 demonstrations both together have {in_words(with_18[task] for task in TASKS)}"
+    assert f"{both}, and cloning {in_words(clones[task] for task in TASKS)}" in text
+    assert f"it stays ahead by {clones['halfcheetah'] - with_18['halfcheetah']:.0f} points" in text
 
 
 def test_the_ladder_of_known_policies():
