@@ -22,6 +22,7 @@ import jax
 import numpy as np
 
 import ilbrl
+from benchmarks.imagined_steps import SMALL_HOPPER
 from ilbrl.agents import AGENTS
 from ilbrl.base.files import written_whole
 from ilbrl.base.provenance import commit, versions
@@ -29,8 +30,6 @@ from ilbrl.envs import rollout_all
 from ilbrl.policy import committee_of
 from ilbrl.study.search import draw
 from ilbrl.study.study import Study
-
-SMALL_HOPPER = Path(__file__).parents[1] / "studies/small-hopper.toml"
 
 EXPERT_STEPS, LOGS_STEPS, UPDATES, EPISODES = 60_000, 400_000, 100_000, 30
 FIRST_SEED, PLAY_SEED = 3000, 5353
